@@ -22,33 +22,27 @@ import os
 
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-import argparse
-import json
-import platform
 import statistics
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from layer_timing import EDGES, NODES, WIDTH, Numbers, as_csr, both_ways, random_graph, run_parts
 from relay import STEPS, Candidate, race, ratio
 from side_by_side import interleaved, table
 from torch import Tensor, nn
 
 import deepcanon as dc
-from deepcanon.core import Graph, GraphBatch, Terms
+from deepcanon.core import GraphBatch, Terms
 from deepcanon.nn.graph_conv import GraphConv
 from deepcanon.train import Observer, Trainer
 from deepcanon.train.settings import resolve_settings
 
-NODES, EDGES, WIDTH = 100_000, 1_000_000, 64
 SEEDS = 10
 FOREVER = 100_000
 GOAL = {"PyG GCNConv, edges": 8.0, "PyG GCNConv, CSR": 2.0, "PyG, step": 10.0}
 Lap = Callable[[], None]
-Numbers = dict[str, Any]
 
 
 def layer(rounds: int) -> Numbers:
@@ -56,32 +50,23 @@ def layer(rounds: int) -> Numbers:
     from torch_geometric.nn import GCNConv
 
     random = torch.Generator().manual_seed(0)
-    half = torch.randint(NODES, (2, EDGES // 2), generator=random)
-    graph = Graph(torch.cat([half, half.flip(0)], 1), NODES)
+    graph = random_graph(random)
     ours = GraphConv(WIDTH, WIDTH)
     theirs, cached, given_csr = (
         GCNConv(WIDTH, WIDTH),
         GCNConv(WIDTH, WIDTH, cached=True),
         GCNConv(WIDTH, WIDTH, normalize=False),
     )
-    mix = graph.operator("gcn")
-    csr = torch.sparse_csr_tensor(
-        mix.pattern.starts.long(), mix.pattern.columns.long(), mix.values, mix.shape, check_invariants=False
-    )
+    csr = as_csr(graph.operator("gcn"))
     numbers: Numbers = {}
     for position, needs_grad in (("inner", True), ("first", False)):
         x = torch.randn(NODES, WIDTH, generator=random).requires_grad_(needs_grad)
         pull = torch.randn(NODES, WIDTH, generator=random)
-
-        def run(conv: nn.Module, edges: Any, x: Tensor = x, pull: Tensor = pull) -> Callable[[], object]:
-            wanted = [*conv.parameters(), *([x] if x.requires_grad else [])]
-            return lambda: torch.autograd.grad(conv(x, edges), wanted, pull)
-
         candidates = {
-            "deepcanon": run(ours, graph),
-            "PyG GCNConv, edges": run(theirs, graph.edge_index),
-            "PyG GCNConv, edges, cached": run(cached, graph.edge_index),
-            "PyG GCNConv, CSR": run(given_csr, csr),
+            "deepcanon": both_ways(ours, x, graph, pull),
+            "PyG GCNConv, edges": both_ways(theirs, x, graph.edge_index, pull),
+            "PyG GCNConv, edges, cached": both_ways(cached, x, graph.edge_index, pull),
+            "PyG GCNConv, CSR": both_ways(given_csr, x, csr, pull),
         }
         title = f"{position} layer, {NODES:,} nodes, {EDGES:,} edges, {WIDTH} features"
         numbers[position] = _with_goals(table(title, interleaved(candidates, rounds, warm_up=1), "deepcanon"))
@@ -207,20 +192,5 @@ def _with_goals(numbers: Numbers) -> Numbers:
 PARTS: dict[str, Callable[[int], Numbers]] = {"layer": layer, "epoch": epoch, "accuracy": accuracy}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--part", choices=PARTS, help="only this part")
-    parser.add_argument("--rounds", type=int, default=9, help="interleaved rounds of each candidate")
-    parser.add_argument("--json", type=Path, help="also write the numbers here")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, {arguments.rounds} interleaved rounds")
-    chosen = PARTS if arguments.part is None else {arguments.part: PARTS[arguments.part]}
-    numbers = {name: part(arguments.rounds) for name, part in chosen.items()}
-    if arguments.json:
-        arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(PARTS, __doc__, rounds=9)

@@ -23,28 +23,20 @@ import os
 
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-import argparse
-import json
-import platform
 import time
-import warnings
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from layer_timing import EDGES, NODES, WIDTH, Numbers, Run, as_csr, both_ways, random_graph, run_parts
 from side_by_side import interleaved, table
 from torch import Tensor, nn
 
 import deepcanon as dc
 from deepcanon.core import Graph
 from deepcanon.nn import AttentionConv, GraphIsomorphism, SageConv
-
-NODES, EDGES, WIDTH = 100_000, 1_000_000, 64
-Numbers = dict[str, Any]
-Run = Callable[[], object]
 
 
 def layers(rounds: int) -> Numbers:
@@ -53,23 +45,15 @@ def layers(rounds: int) -> Numbers:
     from torch_geometric.nn import GATConv, GINConv, SAGEConv
 
     random = torch.Generator().manual_seed(0)
-    half = torch.randint(NODES, (2, EDGES // 2), generator=random)
-    graph = Graph(torch.cat([half, half.flip(0)], 1), NODES)
+    graph = random_graph(random)
     x = torch.randn(NODES, WIDTH, generator=random).requires_grad_()
     pull = torch.randn(NODES, WIDTH, generator=random)
     order = graph.edge_index[1].argsort(stable=True)
     sorted_edges = EdgeIndex(graph.edge_index[:, order], sparse_size=(NODES, NODES), sort_order="col")
-    pattern = graph.operator("adjacency").pattern
-    csr = torch.sparse_csr_tensor(
-        pattern.starts.long(), pattern.columns.long(), torch.ones(EDGES), (NODES, NODES), check_invariants=False
-    )
+    csr = as_csr(graph.operator("adjacency"))
 
     def mlp() -> nn.Module:
         return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
-
-    def run(layer: nn.Module, edges: Any) -> Run:
-        wanted = [*layer.parameters(), x]
-        return lambda: torch.autograd.grad(layer(x, edges), wanted, pull)
 
     kinds: dict[str, tuple[nn.Module, nn.Module, bool]] = {
         "gat, 1 head": (AttentionConv(WIDTH, WIDTH), GATConv(WIDTH, WIDTH), False),
@@ -81,10 +65,10 @@ def layers(rounds: int) -> Numbers:
     numbers: Numbers = {}
     for name, (ours, theirs, takes_csr) in kinds.items():
         candidates = {
-            "deepcanon": run(ours, graph),
-            "PyG, edges": run(theirs, graph.edge_index),
-            "PyG, sorted edges": run(theirs, sorted_edges),
-            **({"PyG, CSR": run(theirs, csr)} if takes_csr else {}),
+            "deepcanon": both_ways(ours, x, graph, pull),
+            "PyG, edges": both_ways(theirs, x, graph.edge_index, pull),
+            "PyG, sorted edges": both_ways(theirs, x, sorted_edges, pull),
+            **({"PyG, CSR": both_ways(theirs, x, csr, pull)} if takes_csr else {}),
         }
         title = f"{name}: {NODES:,} nodes, {EDGES:,} edges, {WIDTH} features"
         found = table(title, interleaved(candidates, rounds, warm_up=1, clock=time.process_time), "deepcanon")
@@ -138,7 +122,7 @@ def epoch(rounds: int) -> Numbers:
             their_adam.step()
 
     ours = dc.find("graph_classifier")(**sizes)
-    our_adam = torch.optim.Adam(ours.parameters(), lr=3e-3)
+    our_adam = torch.optim.Adam(ours.parameters(), lr=3e-3, fused=True)  # as the Trainer has it
 
     def bare_epoch() -> None:
         for index in torch.randperm(len(batch)).split(32):
@@ -192,20 +176,5 @@ def clustering(rounds: int) -> Numbers:
 PARTS: dict[str, Callable[[int], Numbers]] = {"layers": layers, "epoch": epoch, "clustering": clustering}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--part", choices=PARTS, help="only this part")
-    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds of each candidate")
-    parser.add_argument("--json", type=Path, help="also write the numbers here")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, {arguments.rounds} interleaved rounds")
-    chosen = PARTS if arguments.part is None else {arguments.part: PARTS[arguments.part]}
-    numbers = {name: part(arguments.rounds) for name, part in chosen.items()}
-    if arguments.json:
-        arguments.json.write_text(json.dumps(numbers, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(PARTS, __doc__, rounds=3)

@@ -14,6 +14,7 @@ import argparse
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,7 +46,8 @@ def main() -> None:
     for seed in range(asked.seeds):
         torch.manual_seed(seed)
         method = Siamese(CNN(channels=1, height=SIDE, width=SIDE, classes=int(y.max()) + 1, hidden=(16, 32, 64)))
-        dc.fit(method, dc.data.of(x, y), steps=asked.steps, batch_size=512, lr=asked.lr, seed=seed, quiet=True)
+        settings: Any = {"steps": asked.steps, "batch_size": 512, "lr": asked.lr, "evaluate": False}
+        dc.fit(method, dc.data.of(x, y), seed=seed, quiet=True, **settings)
         method.eval()
         right = [(method.one_shot(run[1], run[0]) == run[2]).double().mean().item() for run in runs]
         print(

@@ -48,7 +48,7 @@ STORAGE = {
 TOPS = {"cli", "studio", "__init__", "__main__"}
 """What may import everything, and what nothing else may import."""
 
-BRIDGES = {"interop", "estimators", "questions"}
+BRIDGES = {"interop", "estimators", "questions", "diagnosis"}
 """What may import everything but the tops."""
 
 FOREIGN = {"core": {"torch", "pydantic", "typing_extensions"}, "tensor": {"numpy"}}

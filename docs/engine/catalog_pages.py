@@ -122,7 +122,7 @@ def _model(entry: Entry, kinds: list[str], pictures: Pictures, chapters: Mapping
         f"{known} It is called ``{entry.name}``, belongs to {kin} and learns from {facts['learns_from']}.".strip(),
         rest.body_of(text),
         _picture(pictures, "model", entry.name),
-        rest.title("Train it", "-"),
+        rest.title("Use it", "-"),
         _commands(facts),
         rest.title("Arguments", "-") if given else "",
         rest.table(["option", "default", "takes", "meaning"], given) if given else "",

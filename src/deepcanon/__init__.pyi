@@ -38,6 +38,8 @@ from deepcanon.data import from_graph as from_graph
 from deepcanon.data import from_graphs as from_graphs
 from deepcanon.data import from_tensors as from_tensors
 from deepcanon.data import load_data as load_data
+from deepcanon.diagnosis.doctor import doctor as doctor
+from deepcanon.diagnosis.during_training import Doctor as Doctor
 from deepcanon.interop.pretrained_folder import from_pretrained as from_pretrained
 from deepcanon.laws import check as check
 from deepcanon.questions import insight as insight

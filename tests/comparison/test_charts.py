@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 import pytest
 
@@ -58,6 +59,19 @@ def test_a_ladder_tells_kinds_apart_and_stands_in_order_of_value() -> None:
     assert exact[0][1] == exact[1][1] != others[0][1]
     assert len(re.findall('class="arrow"', chart)) == 1
     assert "a&lt;b" in chart
+
+
+def test_long_names_of_a_ladder_stand_in_lines_inside_of_it() -> None:
+    """Names that differ in their first word alone, as arguments of models are mostly the same."""
+    ends = "likelihood=bernoulli,latent=50,hidden=200,importance_samples=50"
+    chart = ladder({f"iwae:{ends}": [(-1.0, "exact")], f"vae:{ends}": [(-2.0, "exact")], "b": [(-3.0, "exact")]}, "")
+    found = re.findall(r'class="name" x="([\d.]+)" y="([\d.]+)" text-anchor="end">([^<]*)<', chart)
+    assert "".join(text for _, _, text in found) == f"iwae:{ends}vae:{ends}b"
+    assert all(float(x) >= 7.5 * len(text) for x, _, text in found)
+    heights = [float(y) for _, y, _ in found]
+    assert all(after - before >= 14 for before, after in pairwise(heights))
+    rows = [y for _, y in circles(chart, "dot")]
+    assert rows[0] == pytest.approx((heights[0] + heights[2]) / 2 - 4, abs=8)
 
 
 def test_a_ladder_writes_what_lies_far_below_and_still_shows_the_rest_apart() -> None:

@@ -142,6 +142,19 @@ def from_bayesian_network(random: np.random.Generator) -> Any:
     return x
 
 
+def from_gaussian_rbm(random: np.random.Generator) -> Any:
+    """Eight Gaussians at the corners of a box: with orthogonal columns of W all hidden states are equally likely."""
+    corners = 5 * np.linalg.qr(random.normal(size=(4, 3)))[0]
+    return (all_states(3)[random.integers(0, 8, 600)] @ corners.T + random.normal(size=(600, 4))) * SCALES
+
+
+def from_dbn(random: np.random.Generator) -> Any:
+    """Four hidden units, an even number of which is on in 39 of 40 cases, with six noisy copies of each."""
+    h = random.integers(0, 2, size=(1500, 4)).astype(bool)
+    h[(h.sum(1) % 2 == 1) & (random.uniform(size=1500) < 0.95), 0] ^= True
+    return (np.repeat(h, 6, axis=1) ^ (random.uniform(size=(1500, 24)) < 0.15)).astype(float)
+
+
 def from_ebm(random: np.random.Generator) -> Any:
     """A ring, in very different units."""
     angle, radius = random.uniform(0, 2 * np.pi, 1000), 2 + 0.2 * random.normal(size=1000)
@@ -153,6 +166,11 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
     "rbm:units=2": (from_rbm, ["boltzmann_machine:units=2", "bayesian_network:edges=1", VAE]),
     "boltzmann_machine:units=1": (from_boltzmann_machine, ["rbm:units=2", "bayesian_network:edges=1", VAE]),
     "bayesian_network:edges=2": (from_bayesian_network, ["nade", "rbm:units=4", VAE]),
+    "dbn:hidden=6/24": (from_dbn, ["rbm:units=6", "bayesian_network:edges=1", VAE]),
+    "gaussian_rbm:units=3": (
+        from_gaussian_rbm,
+        ["gaussian", "gaussian_mixture:components=3", "gaussian_mixture:components=8", "ppca:latent=2"],
+    ),
     "ebm:hidden=32/32,langevin_steps=20": (
         from_ebm,
         ["gaussian", "gaussian_mixture:components=3", "vae:hidden=32,latent=2"],
@@ -199,6 +217,23 @@ def test_linear_latents_leave_nothing_to_gain_over_probabilistic_pca(tmp_path: P
         value = row.mean(SHARPEST)
         assert value is not None
         assert exact - 0.3 < value < exact + 0.05, row.label
+
+
+BENT = [name.replace("latent=2", "latent=4").replace("2/2", "4/2").replace("=32", "=64") for name in VARIATIONAL]
+MIXTURES = ["gaussian", "gaussian_mixture:components=3", "gaussian_mixture:components=8"]
+
+
+@pytest.mark.slow
+def test_bent_latents_are_found_by_every_kind_of_variational_autoencoder_before_mixtures(tmp_path: Path) -> None:
+    """Thirty columns that are quadratic functions of two latents, with noise, in very different units."""
+    random = np.random.default_rng(0)
+    z, lines, bends = random.normal(size=(2000, 2)), random.normal(size=(2, 30)), random.normal(size=(2, 30))
+    x = z @ lines + 0.7 * z**2 @ bends
+    rows = (x / x.std(0) + 0.5 * random.normal(size=x.shape)) * np.logspace(-2, 2, 30)
+    found = dc.compare([*BENT, *MIXTURES], written(tmp_path / "rows.csv", rows), tmp_path / "out", baselines="none")
+    assert not found.failures
+    (section,) = found.sections
+    assert {row.label for row in section.rows[: len(BENT)]} == set(BENT)
 
 
 @pytest.mark.slow

@@ -104,6 +104,29 @@ def test_laplacians_by_name() -> None:
         graph.laplacian("normal")  # type: ignore[arg-type]
 
 
+def signed_columns(matrix: np.ndarray) -> list[tuple[float, ...]]:
+    """The columns in order, each with its first number positive: the direction of an undirected edge means nothing."""
+    return sorted(tuple(column * np.sign(column[np.flatnonzero(column)[0]])) for column in matrix.T)
+
+
+def test_the_laplacian_is_the_incidence_matrix_times_its_transpose() -> None:
+    source = networkx.karate_club_graph()
+    graph = Graph.from_networkx(source)
+    incidence, laplacian = graph.incidence().to_dense(), graph.laplacian().to_dense()
+    torch.testing.assert_close(incidence @ incidence.T, laplacian, rtol=0, atol=1e-12)
+    plain = Graph(graph.edge_index, graph.nodes).incidence().to_dense()
+    theirs = networkx.incidence_matrix(networkx.Graph(source.edges), nodelist=range(34), oriented=True).toarray()
+    assert signed_columns(plain.numpy()) == signed_columns(theirs)
+    x = torch.randn(34, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(graph.variation(x), (incidence.T @ x).square().sum(0))
+    torch.testing.assert_close(graph.variation(x[:, 0]), x[:, 0] @ laplacian @ x[:, 0])
+    assert laplacian.trace() == 2 * sum(data["weight"] for *_, data in source.edges(data=True))
+    with pytest.raises(DataError, match="an incidence matrix is that of an undirected graph"):
+        Graph(torch.tensor([[0], [1]]), 2).incidence()
+    with pytest.raises(DataError, match="a signal on 34 nodes has as many rows, got 3"):
+        graph.variation(torch.zeros(3))
+
+
 def test_the_fourier_basis_keeps_the_energy() -> None:
     graph = Graph.from_networkx(networkx.karate_club_graph())
     x = torch.randn(34, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

@@ -15,9 +15,9 @@ from deepcanon.data.load import entries
 
 EMBEDDED = (
     "adding", "bars-and-stripes", "block-model", "breast-cancer", "dates", "diabetes", "digits", "eight-gaussians",
-    "graph-families", "houses", "ising", "karate", "moons", "moving-digits", "planted-edges", "planted-graphs",
-    "planted-links", "poisson-counts", "ratings", "recall", "ring-of-cliques", "rings", "scenes", "series", "spots",
-    "stories", "text", "two-domains", "waveform", "waves", "wine",
+    "graph-families", "houses", "inverted-digits", "ising", "karate", "moons", "moving-digits", "planted-edges",
+    "planted-graphs", "planted-links", "poisson-counts", "ratings", "recall", "ring-of-cliques", "rings", "scenes",
+    "series", "spots", "stories", "text", "two-domains", "waveform", "waves", "wine",
 )  # fmt: skip
 REMOTE = (
     "binarized-mnist", "cifar10", "cifar10-small", "cifar100", "etth1", "exchange-rate", "mutag", "proteins",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import deepcanon as dc
-from deepcanon.core import Batch, Descend, UsageError, methods_of
+from deepcanon.core import Batch, Descend, Labeled, UsageError, methods_of
 from deepcanon.core.toy_autoencoder import ToyAutoencoder
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.losses import energy_distance
-from deepcanon.methods.latent_diffusion import TIMES, LatentDiffusion
+from deepcanon.methods.latent_diffusion import DRAWS, TIMES, LatentDiffusion
+from deepcanon.models.variational.conditional_vae import ConditionalVAE
 from deepcanon.models.variational.vae import VAE
 
 
@@ -105,6 +107,43 @@ def test_samples_are_of_both_clusters_of_the_data() -> None:
     _, scales, axes = torch.linalg.svd(x - x.mean(0), full_matrices=False)
     gaussian = x.mean(0) + torch.randn(1000, 5, generator=random) * scales / len(x) ** 0.5 @ axes
     assert energy_distance(drawn, x) < 0.25 * energy_distance(gaussian, x)
+
+
+class Still(nn.Module):
+    """No velocity, so that codes are the noise itself; it keeps the classes that it is told."""
+
+    def forward(self, y: Tensor, times: Tensor, labels: Tensor) -> Tensor:
+        self.labels = labels
+        return torch.zeros_like(y)
+
+
+def test_around_a_class_conditional_autoencoder_codes_of_a_class_are_drawn_and_decoded_as_such() -> None:
+    torch.manual_seed(0)
+    method: Any = LatentDiffusion(ConditionalVAE(3, classes=3, latent=2, hidden=(4,)).double(), hidden=(8,)).eval()
+    asked = torch.tensor([2, 0, 1, 1, 2])
+    method.averaged = Still()
+    found = method.sample(5, context=asked, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(method.averaged.labels, asked)
+    noise = torch.randn(5, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    wanted = method.model.given(asked).decode(noise * math.sqrt(1 + method.standard.eps)).mean
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(
+        method.given(asked).sample(5, generator=torch.Generator().manual_seed(1)), wanted, rtol=0, atol=0
+    )
+    with pytest.raises(UsageError, match="is conditional: give classes"):
+        method.sample(5)
+    with pytest.raises(UsageError, match="takes no context"):
+        LatentDiffusion(ToyAutoencoder(4, 2)).sample(3, context=1)  # type: ignore[operator]
+
+
+def test_the_network_learns_the_codes_of_each_class() -> None:
+    """A step of the loss tells it the labels of the batch, in the order of the codes."""
+    torch.manual_seed(0)
+    method: Any = LatentDiffusion(ConditionalVAE(3, classes=3, latent=2, hidden=(4,)), share=1.0, hidden=(8,))
+    method.net = Still()
+    batch = Labeled(torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0]))
+    method.train().denoising(batch)
+    assert torch.equal(method.net.labels, batch.y.repeat(DRAWS))
 
 
 def test_wrong_arguments_and_models_are_refused() -> None:

@@ -109,6 +109,20 @@ def test_an_update_is_the_scaled_product_of_its_factors() -> None:
         assert before.shape == update.shape
 
 
+def test_the_path_of_its_own_has_the_values_and_gradients_of_the_merged_weight() -> None:
+    """In training the update is a path next to the weight, in eval mode it is merged, to the bit."""
+    method = stirred(LoRA(MLP(features=3, classes=2, hidden=(5,)).double(), rank=2))
+    x = torch.randn(7, 3, dtype=torch.float64)
+    trained = [p for p in method.parameters() if p.requires_grad]
+    both = []
+    for mode in (True, False):
+        y = method.train(mode)(x)
+        both.append((y, *torch.autograd.grad(y.square().sum(), trained)))
+    for one, other in zip(*both, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    assert torch.equal(both[1][0], method.unwrapped()(x))
+
+
 @pytest.mark.slow
 def test_peft_computes_the_same_on_the_same_weights() -> None:
     peft = pytest.importorskip("peft", reason="needs peft, of deepcanon[oracles]")

@@ -121,6 +121,22 @@ def test_votes_in_the_columns_of_a_table(tmp_path: Path) -> None:
         dc.load_data(file, votes="one,two")
 
 
+def test_labeling_functions_in_python_vote_as_their_votes_do() -> None:
+    x = np.array([[1.0, 3.0], [-2.0, 7.0], [4.0, -1.0]])
+
+    def right(row: np.ndarray) -> int:
+        return int(row[0] > 0)
+
+    def high(row: np.ndarray) -> int | None:
+        return 2 if row[1] > 5 else None
+
+    data = dc.data.of(x, votes=[right, high, lambda row: np.int64(0)])
+    assert data.train.votes.tolist() == [[1, -1, 0], [0, 2, 0], [1, -1, 0]]
+    assert data.train.y.tolist() == dc.data.of(x, votes=data.train.votes).train.y.tolist()
+    with pytest.raises(DataError, match=r"a class, a whole number, or None; max gave"):
+        dc.data.of(x, votes=[right, np.max])
+
+
 def test_votes_of_arrays_and_what_is_refused() -> None:
     x, votes = torch.zeros(4, 2), torch.tensor([[0, 1, -1], [1, 1, 0], [-1, -1, 2], [0, 0, 0]])
     data = dc.data.of(x, votes=votes)

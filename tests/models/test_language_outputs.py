@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ import torch
 
 import deepcanon as dc
 from deepcanon import laws
+from deepcanon.catalogue import entries
 from deepcanon.core import Captioned, SequencePairs, Sequences
+from deepcanon.models._language_model import LanguageModel
 from deepcanon.nn.output_by_name import OUTPUT_LAYERS
 
+TRANSFORMERS = ("transformer", "t5", "prefix_lm")
 NAMES = [name for name in OUTPUT_LAYERS if name != "softmax"]
 
 
@@ -23,6 +27,8 @@ def build(name: str, output: str) -> Any:
         return dc.find(name)(vocab=7, channels=4, skip=6, layers=2, output=output)
     if name == "caption":
         return dc.find(name)(1, 4, 4, 7, 0, 1, hidden=(4,), embedding=4, units=6, dropout=0.0, output=output)
+    if name in TRANSFORMERS:
+        return dc.find(name)(5, 7, 0, 1, layers=1, heads=2, embedding=8, output=output)
     if name.startswith("seq2seq"):
         return dc.find(name)(5, 7, 0, 1, embedding=4, units=6, output=output)
     return dc.find(name)(vocab=7, embedding=4, units=6, output=output)
@@ -62,6 +68,13 @@ def test_gpt_counts_the_tokens_it_predicts_and_generates_by_exact_probabilities(
     assert (list(model.train().loss(Sequences(x, torch.tensor([5, 3])))) == ["nll"]) == (output == "hierarchical")
 
 
+def test_every_language_model_that_learns_by_gradients_takes_any_output_layer() -> None:
+    kinds = {entry.name: dc.find(entry.name) for entry in entries()}
+    language = {name: signature(cls).parameters for name, cls in kinds.items() if issubclass(cls, LanguageModel)}
+    without = {name for name, arguments in language.items() if "output" not in arguments}
+    assert without == {"markov_chain"}  # which counts
+
+
 TARGETS, ENDS = torch.tensor([[0, 3, 3, 2, 1], [0, 2, 1, 9, 9]]), torch.tensor([5, 3])
 
 
@@ -73,7 +86,7 @@ def pairs(name: str) -> Any:
 
 
 @pytest.mark.parametrize("output", ["hierarchical", "nce:samples=4"])
-@pytest.mark.parametrize("name", ["seq2seq", "seq2seq_attention", "caption"])
+@pytest.mark.parametrize("name", ["seq2seq", "seq2seq_attention", "caption", *TRANSFORMERS])
 def test_models_of_targets_count_all_their_tokens_and_are_measured_by_exact_probabilities(
     name: str, output: str
 ) -> None:

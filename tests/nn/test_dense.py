@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import UsageError
-from deepcanon.nn.dense import dense
+from deepcanon.nn.dense import dense, side_by_side
 
 
 def linears(net: nn.Sequential) -> list[nn.Linear]:
@@ -26,6 +26,19 @@ def test_without_hidden_layers_it_is_linear() -> None:
     net = dense(3, 2, activation="tanh").double()
     x, y = torch.randn(2, 7, 3, dtype=torch.float64)
     torch.testing.assert_close(net(x + y) + net(torch.zeros_like(x)), net(x) + net(y), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("hidden", [(), (6, 4)])
+def test_two_inputs_side_by_side_are_one_that_is_joined(hidden: tuple[int, ...]) -> None:
+    net = dense(5, 2, hidden=hidden, activation="tanh").double()
+    rows, others = torch.randn(7, 3).double(), torch.randn(4, 7, 2).double().requires_grad_()
+    joined = net(torch.cat([rows.expand(4, 7, 3), others], -1))
+    found = side_by_side(net, rows, others)
+    torch.testing.assert_close(found, joined, rtol=1e-12, atol=1e-12)
+    learned = [others, *net.parameters()]
+    torch.testing.assert_close(
+        *(torch.autograd.grad(each.sin().sum(), learned) for each in (found, joined)), rtol=1e-10, atol=1e-12
+    )
 
 
 def test_dropout_drops_hidden_units_with_its_probability_and_never_the_outputs() -> None:

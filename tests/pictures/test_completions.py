@@ -18,7 +18,9 @@ def test_both_panels_show_the_rows_and_only_one_has_gaps() -> None:
     assert given.shape == completed.shape == (8, 40)
     assert int(given.mask.sum()) == int(x.isnan().sum())
     assert not completed.mask.any()
-    assert len(completion(torch.rand(40, 5), torch.rand(40, 5)).axes) == 3
+    rated = completion(torch.rand(40, 5), torch.rand(40, 5), axes_names=("item", "user"))
+    assert len(rated.axes) == 3
+    assert [(axes.get_xlabel(), axes.get_ylabel()) for axes in rated.axes[:2]] == [("item", "user")] * 2
 
 
 def test_predictions_are_grouped_by_their_truth() -> None:

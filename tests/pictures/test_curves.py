@@ -81,6 +81,11 @@ def test_a_wide_range_of_positive_values_is_drawn_on_a_logarithm() -> None:
     assert negative.axes[0].get_yscale() == "linear"
 
 
+def test_a_term_below_zero_is_not_cut_off_by_the_logarithm_of_another() -> None:
+    records = [step(i, {"contrastive_divergence": 1 - i / 20, "penalty": 0.001 * i}) for i in range(1, 50)]
+    assert curves(records, summed=False).axes[0].get_yscale() == "linear"
+
+
 def test_what_is_not_finite_or_not_there_is_left_out() -> None:
     records = [
         step(1, {"nll": 1.0}, grad_norm=None),

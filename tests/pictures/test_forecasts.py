@@ -29,7 +29,7 @@ def test_past_truth_and_quantiles_are_at_their_steps() -> None:
     first, second = forecast_fans(paths, some(), "title").axes
     lines = drawn(first)
     assert np.asarray(lines["past"]).tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
-    assert np.asarray(lines["truth"]).tolist() == [[5, 6, 7], [5, 6, 7]]
+    assert np.asarray(lines["truth"]).tolist() == [[4, 5, 6, 7], [4, 5, 6, 7]]  # it goes on where the past ends
     np.testing.assert_allclose(lines["median"][1], paths[:, 0, :, 0].quantile(0.5, 0), rtol=1e-6)
     for fan, (low, high, _) in zip(first.collections, FANS, strict=True):
         box = fan.get_paths()[0].get_extents()
@@ -37,7 +37,7 @@ def test_past_truth_and_quantiles_are_at_their_steps() -> None:
         np.testing.assert_allclose(
             [box.x0, box.x1, box.y0, box.y1], [5, 7, float(least.min()), float(most.max())], rtol=1e-6
         )
-    assert np.asarray(drawn(second)["truth"]).tolist() == [[5], [13]]  # beyond the length is padding
+    assert np.asarray(drawn(second)["truth"]).tolist() == [[4, 5], [12, 13]]  # beyond the length is padding
     assert first.get_title(loc="left") == "series 4"
 
 
@@ -46,7 +46,7 @@ def test_beyond_the_known_times_the_clock_goes_on() -> None:
     first, second = forecast_fans(paths, some(times=True)).axes
     assert np.asarray(drawn(first)["median"][0]).tolist() == [110, 112, 114, 116, 118, 120]
     assert np.asarray(drawn(second)["median"][0]).tolist() == [110, 112, 114, 116, 118, 120]
-    assert np.asarray(drawn(second)["truth"][0]).tolist() == [110]
+    assert np.asarray(drawn(second)["truth"][0]).tolist() == [108, 110]
 
 
 def test_series_of_a_file_have_its_names_its_dates_and_its_units() -> None:
@@ -61,7 +61,11 @@ def test_series_of_a_file_have_its_names_its_dates_and_its_units() -> None:
     lines = drawn(axes)
     assert lines["past"][0].tolist() == [datetime(2024, 11, 30), datetime(2024, 12, 31)]
     assert lines["median"][0].tolist() == [datetime(2025, 1, 31), datetime(2025, 2, 28)]
-    assert [np.asarray(lines[name][1]).tolist() for name in ("past", "truth", "median")] == [[23, 26], [29], [20, 20]]
+    assert [np.asarray(lines[name][1]).tolist() for name in ("past", "truth", "median")] == [
+        [23, 26],
+        [26, 29],
+        [20, 20],
+    ]
     assert (axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) == ("b", "day", "sales")
     figure.canvas.draw()
     assert any("2025" in label.get_text() for label in axes.get_xticklabels())

@@ -39,6 +39,19 @@ def test_components_do_not_flip_when_the_data_are_turned_round() -> None:
     assert torch.allclose(principal_plane(z)[0].flip(0), principal_plane(z.flip(0))[0])
 
 
+def test_codes_at_one_place_are_drawn_side_by_side() -> None:
+    """Of binary codes each example is seen, and not far from its place; codes that differ stay where they are."""
+    z = torch.tensor([[0.0, 0.0]] * 30 + [[1.0, 0.0]] * 5 + [[0.0, 1.0]])
+    drawn = torch.cat(
+        [torch.as_tensor(each.get_offsets()) for each in latent_map(z, torch.zeros(36).long()).axes[0].collections]
+    )
+    assert len(drawn.unique(dim=0)) == 36
+    assert (drawn - z).abs().max() < 0.05
+    apart = torch.randn(20, 2)
+    (only,) = latent_map(apart, torch.zeros(20).long()).axes[0].collections
+    assert torch.equal(torch.as_tensor(only.get_offsets()).float(), apart)
+
+
 def test_a_latent_map_draws_and_names_every_class() -> None:
     z, y = cloud(30, 3), torch.arange(30) % 3
     axes = latent_map(z, y, ("a", "b", "c")).axes[0]

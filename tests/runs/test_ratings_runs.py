@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import deepcanon as dc
 from deepcanon.cli.app import app
+from deepcanon.core import UsageError
 from deepcanon.runs.folder import RunFolder
 from tests.processes import done, killed, together
 
@@ -98,6 +99,36 @@ def test_predictions_for_a_file_with_users_begin_with_these(tmp_path: Path) -> N
     found = run.predict(tmp_path / "new.csv")
     assert list(found) == ["USER", "Alien", "Dune"]
     assert (found["USER"], found["Dune"][0], found["Alien"][1]) == (["007", "ann"], 2, 4)
+
+
+def test_each_user_is_recommended_the_best_of_what_is_not_rated(tmp_path: Path) -> None:
+    """In either form of a file, by the predictions that are written without --top."""
+    random = torch.Generator().manual_seed(0)
+    x = torch.randint(1, 6, (30, 6), generator=random)
+    there = torch.rand(30, 6, generator=random) < 0.5
+    long = [f"u{user},i{item},{int(x[user, item])}" for user, item in there.nonzero().tolist()]
+    (tmp_path / "long.csv").write_text("\n".join(["user,item,rating", *long]) + "\n")
+    words = [[str(int(x[user, item])) if there[user, item] else "" for item in range(6)] for user in range(30)]
+    rows = [",".join([f"u{user}", *each]) for user, each in enumerate(words)]
+    (tmp_path / "wide.csv").write_text("\n".join(["user," + ",".join(f"i{i}" for i in range(6)), *rows]) + "\n")
+    run = dc.Run.train("ratings_rbm:units=4", tmp_path / "long.csv", steps=5, quiet=True, out=tmp_path / "run")
+    every = run.predict(tmp_path / "long.csv")
+    wanted: list[tuple[str, str, float]] = []
+    for user in dict.fromkeys(every["user"]):
+        own = [each for each in zip(*every.values(), strict=True) if each[0] == user]
+        wanted += sorted(own, key=lambda each: -each[2])[:2]
+    best = run.predict(tmp_path / "long.csv", top=2)
+    assert list(zip(*best.values(), strict=True)) == wanted
+    wide = run.predict(f"{tmp_path / 'wide.csv'}:ratings", top=2)
+    assert sorted(zip(wide["user"], wide["item"], strict=True)) == sorted((user, item) for user, item, _ in wanted)
+    assert sorted(wide["prediction"]) == pytest.approx(sorted(value for _, _, value in wanted))
+    done("predict", run.dir, "--data", tmp_path / "long.csv", "--top", 2, "--out", tmp_path / "best.csv")
+    assert [row["item"] for row in table(tmp_path / "best.csv")] == best["item"]
+    with pytest.raises(UsageError, match="top must be at least 1"):
+        run.predict(tmp_path / "long.csv", top=0)
+    other = dc.Run.train("gaussian", "moons", out=tmp_path / "other", quiet=True)
+    with pytest.raises(UsageError, match="has no ratings; leave out --top"):
+        other.predict(top=3)
 
 
 def test_a_model_of_whole_rows_refuses_ratings() -> None:

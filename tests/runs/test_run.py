@@ -229,3 +229,15 @@ def test_samples_of_a_table_are_rows_of_it(tmp_path: Path) -> None:
     assert np.mean(light) == pytest.approx(100, abs=60)
     empty = np.mean([row["age"] == "" for row in drawn])
     assert empty == pytest.approx(np.mean([age == "" for age in ages]), abs=0.06)
+
+
+def test_weights_are_saved_and_loaded_in_whatever_layout_they_are_stored(tmp_path: Path) -> None:
+    """The convolutions of a U-Net have their channels last."""
+    torch.manual_seed(0)
+    sizes = {"features": 16, "channels": 1, "height": 4, "width": 4, "network": "unet", "hidden": (8,), "timesteps": 4}
+    model = dc.find("ddpm")(**sizes)
+    assert not all(parameter.is_contiguous() for parameter in model.parameters())
+    dc.fit(model, dc.data.of(torch.rand(8, 1, 4, 4)), out=tmp_path / "run", steps=1, quiet=True, pictures=False)
+    again = dc.load(tmp_path / "run").state_dict()
+    for name, value in model.state_dict().items():
+        assert torch.equal(again[name], value), name

@@ -58,3 +58,14 @@ def test_weights_are_not_rounded_without_a_word(tmp_path: Path) -> None:
         give_weights(plain, double.state_dict(), "Linear")
     give_weights(double, plain.state_dict(), "Linear")  # nothing is lost
     assert torch.equal(double.weight, plain.weight.double())
+
+
+def test_weights_of_another_version_are_refused_with_a_remedy(tmp_path: Path) -> None:
+    one, both = {"bias": torch.zeros(3)}, {"bias": torch.zeros(3), "longest": torch.tensor(7)}
+    remedy = "if another version of deepcanon wrote it, load it by that version, or train the model again"
+    with pytest.raises(CheckpointError, match=f"lacks longest, which the model in run.json has; {remedy}"):
+        check_tensors(both, one, tmp_path)
+    with pytest.raises(CheckpointError, match=f"has 'longest', which the model in run.json does not have; {remedy}"):
+        check_tensors(one, both, tmp_path)
+    with pytest.raises(CheckpointError, match=rf"bias is \(4,\).*; {remedy}"):
+        check_tensors(one, {"bias": torch.zeros(4)}, tmp_path)

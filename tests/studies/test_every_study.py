@@ -53,6 +53,7 @@ TINY: dict[str, dict[str, Any]] = {
     "noise_and_divergence": {"times": 3, "points": 2001},
     "normalization": {},
     "optimizers": {"names": ("sgd", "adam"), "steps": 30, "starts": 3, "tolerance": 0.9},
+    "phase_transition": {"sides": (4, 12), "temperatures": 3, "lattices": 2, "sweeps": 4},
     "posterior_collapse": {"betas": (0.5, 2.0), "latent": 3, "hidden": 8, "steps": 5, "seeds": 2},
     "pretraining": {"labels": (8, 12), "steps": 2, "tuning": 2, "seeds": 2},
     "residuals": {"depths": (2, 3), "width": 8, "epochs": 1, "seeds": 2},

@@ -295,6 +295,12 @@ def test_a_run_leaves_its_pictures(tmp_path: Path) -> None:
             assert len(np.unique(np.asarray(image))) > 20, f"{path.name} shows nothing"
 
 
+def test_what_learns_by_a_rule_has_no_learning_rate_in_its_log() -> None:
+    model = dc.find("threshold_autoencoder")(features=4, latent=2)
+    history = dc.fit(model, dc.from_tensors(torch.randn(20, 4)), quiet=True, epochs=2).history
+    assert all("lr" not in record for record in history)
+
+
 def test_the_log_tells_what_happened(tmp_path: Path) -> None:
     model, data = setting()
     result = dc.fit(model, data, out=tmp_path, quiet=True, schedule="linear", lr=0.02)

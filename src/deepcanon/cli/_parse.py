@@ -25,6 +25,9 @@ Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="How many thr
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.", callback=_run)]
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST, help="The seed of everything that is random.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")]
+Watched = Annotated[
+    bool, typer.Option("--doctor", help="Have the doctor watch the training and warn as soon as something is ill.")
+]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]
 
 Exact = Annotated[bool, typer.Option("--exact", help="Search exactly: no more probable text is missed.")]
@@ -135,6 +138,15 @@ def use_threads(threads: int | None) -> None:
         import torch
 
         torch.set_num_threads(threads)
+
+
+def watching(doctor: bool, notify: Callable[[str], None]) -> list[Any]:
+    """The observers that a training is to have: the doctor, if it is asked for."""
+    if not doctor:
+        return []
+    from deepcanon.diagnosis.during_training import Doctor
+
+    return [Doctor(notify)]
 
 
 def _is_number(word: str) -> bool:

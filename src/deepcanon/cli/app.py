@@ -14,6 +14,7 @@ from deepcanon.cli.check import check
 from deepcanon.cli.compare import compare
 from deepcanon.cli.data import data
 from deepcanon.cli.demo import demo
+from deepcanon.cli.doctor import doctor
 from deepcanon.cli.evaluate import evaluate
 from deepcanon.cli.export import export
 from deepcanon.cli.forecast import forecast
@@ -106,6 +107,7 @@ app.command("runs", cls=Command, rich_help_panel=LOOK)(runs)
 app.command("demo", cls=Command, rich_help_panel=LOOK)(demo)
 app.command("microscope", cls=NamingCommand, rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(microscope)
 app.command("insight", cls=NamingCommand, rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(insight)
+app.command("doctor", cls=NamingCommand, rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(doctor)
 app.command("train", cls=NamingCommand, rich_help_panel=TRAIN, context_settings=MODEL_OPTIONS)(train)
 app.command("resume", cls=Command, rich_help_panel=TRAIN)(resume)
 app.command("compare", cls=Command, rich_help_panel=TRAIN)(compare)

@@ -33,6 +33,9 @@ def predict(
     keep: Annotated[
         str, typer.Option(help="Columns of the rows that are written, too, with commas between them.", metavar="A,B")
     ] = "",
+    top: Annotated[
+        int | None, typer.Option(help="Recommend to each user so many items that are not rated, the best first.")
+    ] = None,
     to: Annotated[
         Literal["x", "y"] | None, typer.Option(help="The domain to map to, of a model of two domains; y by default.")
     ] = None,
@@ -52,13 +55,15 @@ def predict(
     asked = [name for name in keep.split(",") if name]
     if path is None:
         with _read(data) as rows, tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as file:
-            opened.write_predictions(file, rows, to=to, nodes=nodes, keep=asked, notify=_warn)
+            opened.write_predictions(file, rows, to=to, nodes=nodes, keep=asked, top=top, notify=_warn)
             file.seek(0)  # what stands in standard output is all of it, or nothing
             shutil.copyfileobj(file, sys.stdout)
         return
     writable(path, overwrite, ".csv")
     with _read(data) as rows, writing(with_folder(path)) as file:
-        count, columns = opened.write_predictions(file, rows, to=to, nodes=nodes, keep=asked, notify=printer.say)
+        count, columns = opened.write_predictions(
+            file, rows, to=to, nodes=nodes, keep=asked, top=top, notify=printer.say
+        )
     model = opened.model.name()
     printer.say(f"{counted(count, 'prediction')} of {model} are in {path}; its columns: {', '.join(columns)}")
     printer.result({"run": run, "model": model, "rows": count, "columns": columns, "out": path})

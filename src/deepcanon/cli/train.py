@@ -13,11 +13,13 @@ from deepcanon.cli._parse import (
     OverwriteRun,
     Own,
     Threads,
+    Watched,
     check_name_first,
     given_options,
     own_options,
     read_options,
     use_threads,
+    watching,
     with_options,
 )
 from deepcanon.cli._print import Output
@@ -38,6 +40,7 @@ def train(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder of the run.", metavar="DIR")] = None,
     overwrite: OverwriteRun = False,
+    doctor: Watched = False,
     threads: Threads = None,
     own: Own = None,
     json: Json = False,
@@ -62,5 +65,6 @@ def train(
     printer = Output(json)
     for sentence in untrained(asked):
         printer.say(sentence)
-    run = Run.train(asked, data, out=out, overwrite=overwrite, notify=printer.say, **given)
+    observers = watching(doctor, printer.say)
+    run = Run.train(asked, data, out=out, overwrite=overwrite, notify=printer.say, observers=observers, **given)
     report(printer, run, as_trained(run))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import median
 
 Point = tuple[float, float]
@@ -16,6 +18,8 @@ HUES = 8
 """The number of colors of named curves; the page has a style for each, and the ninth has that of the first."""
 LONGEST = 48
 """The characters of a name in a chart; the rest of a longer one is left out."""
+ROOM, NEXT_LINE = 34, 15
+"""The characters in a line of a name next to a chart, and how far below it the next line is."""
 FAR = 10.0
 """The factor of the distance from the best value to the median by which a value may lie below the best to be drawn."""
 
@@ -135,8 +139,10 @@ def ladder(rows: Mapping[str, Sequence[tuple[float, str]]], unit: str) -> str:
     value so far below the others that their differences could not be seen is written at the left edge.
     """
     width, line = 760, 30
-    names = min(320, 40 + 8 * max(map(len, rows)))
-    height = line * len(rows) + 44
+    texts = [_broken(name) for name in rows]
+    names = 40 + 8 * max(len(each) for text in texts for each in text)
+    tops = list(accumulate((line + NEXT_LINE * (len(text) - 1) for text in texts), initial=6))
+    height = tops[-1] + 38
     values = [value for pairs in rows.values() for value, _ in pairs]
     least = max(values) - (FAR * (max(values) - median(values)) or math.inf)
     across = Scale(*spread([value for value in values if value >= least], 0.08), names, width - 40)
@@ -145,9 +151,11 @@ def ladder(rows: Mapping[str, Sequence[tuple[float, str]]], unit: str) -> str:
         f'<text class="tick" x="{across(tick):.1f}" y="{height - 18}" text-anchor="middle">{number(tick)}</text>'
         for tick in across.ticks(6)
     ]
-    for row, (name, pairs) in enumerate(rows.items()):
-        y = 6 + line * (row + 0.5)
-        parts.append(f'<text class="name" x="{names - 16}" y="{y + 4}" text-anchor="end">{html.escape(name)}</text>')
+    for text, top, bottom, pairs in zip(texts, tops, tops[1:], rows.values(), strict=False):
+        y = (top + bottom) / 2
+        for place, each in enumerate(text):
+            at = f'x="{names - 16}" y="{y + 4 + NEXT_LINE * (place - (len(text) - 1) / 2):.1f}"'
+            parts.append(f'<text class="name" {at} text-anchor="end">{html.escape(each)}</text>')
         off = [number(value) for value, _ in pairs if value < least]
         if off:
             words = f"\N{LEFTWARDS ARROW} {', '.join(dict.fromkeys(off))}"
@@ -163,6 +171,20 @@ def ladder(rows: Mapping[str, Sequence[tuple[float, str]]], unit: str) -> str:
             parts.append(f'<circle class="{style}" cx="{x:.1f}" cy="{y}" r="5.5">{words}</circle>')
     parts.append(f'<text class="tick" x="{width - 40}" y="{height - 3}" text-anchor="end">{html.escape(unit)}</text>')
     return f'<svg class="ladder" viewBox="0 0 {width} {height}" role="img">{"".join(parts)}</svg>'
+
+
+def _broken(name: str) -> list[str]:
+    """A name in lines that have room next to a chart, broken between its arguments.
+
+    >>> _broken("flow_vae:likelihood=bernoulli,flow=planar,transforms=10")
+    ['flow_vae:likelihood=bernoulli,', 'flow=planar,transforms=10']
+    """
+    found = [""]
+    for part in re.split(r"(?<=[,:])", name):
+        if found[-1] and len(found[-1] + part) > ROOM:
+            found.append("")
+        found[-1] += part
+    return [_cut(each) for each in found]
 
 
 def _cut(name: str) -> str:

@@ -79,6 +79,31 @@ class GraphAnalysis(Shown):
             raise UsageError(f"a Laplacian is {', '.join(LAPLACIANS)}; got {kind!r}")
         return self._whole.operator(LAPLACIANS[kind], dtype)
 
+    def incidence(self) -> Sparse:
+        """The incidence matrix P of an undirected graph in float64, (nodes, edges): the Laplacian is P P^T.
+
+        Each edge has a column, with the root of its weight at the node of the smaller number and less that at the
+        other; a loop, which changes no Laplacian, has none.
+        """
+        if self.laplacian().T is not self.laplacian():
+            raise DataError("an incidence matrix is that of an undirected graph; list every edge in both directions")
+        source, target = self._whole.edge_index
+        once = source < target
+        ends, root = torch.stack([source[once], target[once]]), self._whole.weights()[once].double().sqrt()
+        columns = torch.arange(ends.shape[1], device=ends.device)
+        shape = (self._whole.nodes, ends.shape[1])
+        return Sparse.from_entries(ends.flatten(), columns.repeat(2), torch.cat([root, -root]), shape)
+
+    def variation(self, x: Tensor) -> Tensor:
+        r"""The quadratic form of a signal (nodes, ...): how much it changes along the edges, (...).
+
+        .. math:: x^\top L x = \sum_{u < v} w_{uv} (x_u - x_v)^2
+        """
+        if len(x) != self._whole.nodes:
+            raise DataError(f"a signal on {self._whole.nodes} nodes has as many rows, got {len(x)}")
+        laplacian = self.laplacian(dtype=torch.promote_types(x.dtype, torch.float32))
+        return (x * (laplacian @ x.flatten(1) if x.ndim > 1 else laplacian @ x).view_as(x)).sum(0)
+
     def fourier(self, k: int | None = None, kind: Literal["combinatorial", "symmetric"] = "combinatorial") -> Spectrum:
         """The graph Fourier basis, of the ``k`` lowest frequencies or of all: its ``transform`` is that of a signal."""
         if kind not in ("combinatorial", "symmetric"):

@@ -37,7 +37,7 @@ from deepcanon.data.text.sentence_rows import sentence_pairs_from
 from deepcanon.data.text.text_pairs import pairs_from
 from deepcanon.data.time_series import series_from
 from deepcanon.data.torch_datasets import parts_of
-from deepcanon.data.with_votes import with_votes
+from deepcanon.data.with_votes import votes_by, with_votes
 
 SOURCE = "given as tensors"
 
@@ -67,7 +67,8 @@ def from_tensors(
     - ``unpaired``: the examples of another domain, as many as there are.
     - ``observed``, (N, features): which entries of rows are there; what x has elsewhere, NaN or anything, is never
       read. If all that is there are whole numbers from 1 on, they are ratings.
-    - ``votes``, (N, sources), in place of ``y``: classes that labeling functions vote for, -1 where one abstains.
+    - ``votes`` in place of ``y``: labeling functions, a list of Python functions that are given an example of ``x`` and
+      give its class, or None to abstain; or their votes, (N, sources), -1 where one abstains.
     - ``lengths``, (N,), or one number for all: sequences of tokens (N, T), whole numbers, or of real values (N, T,
       features); what comes after is padding. With ``y`` they are labeled; without, real ones are time series, which
       may have ``origins``, by default half of the length, ``covariates``, ``statics`` and ``times`` of
@@ -115,7 +116,10 @@ def from_tensors(
         return _in_time(x, y, dtype, name, lengths, {part: parts[part] for part in in_time if part in parts})
     _only(parts, "rows and images", "unpaired", "votes")
     plain = _plain(_real(x, dtype, "x"), y, unpaired, name)
-    return plain if votes is None else with_votes(plain, _tensor(votes, "votes"))
+    if votes is None:
+        return plain
+    written = isinstance(votes, list | tuple) and all(callable(each) for each in votes)
+    return with_votes(plain, votes_by(votes, given) if written else _tensor(votes, "votes"))
 
 
 def _split(given: Any, data: Dataset[Any]) -> Dataset[Any]:

@@ -3,6 +3,7 @@
 from deepcanon.distributions.base_rates import log_odds
 from deepcanon.distributions.bits_per_dim import bits_per_dim
 from deepcanon.distributions.chained import Chained
+from deepcanon.distributions.diagonal import Diagonal
 from deepcanon.distributions.divergence import divergence, drawn
 from deepcanon.distributions.heads import Head, HeteroscedasticGaussian, NamedHead, head_layer
 from deepcanon.distributions.inverse_gaussian import InverseGaussian
@@ -22,6 +23,7 @@ from deepcanon.lazy import listing
 __all__ = [
     "BernoulliLikelihood",
     "Chained",
+    "Diagonal",
     "GaussianLikelihood",
     "Head",
     "HeteroscedasticGaussian",

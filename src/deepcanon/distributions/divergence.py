@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MultivariateNormal, Normal, kl_divergence
 
+from deepcanon.distributions.diagonal import Diagonal
+
 
 def drawn(q: Distribution, shape: torch.Size) -> tuple[Tensor, Tensor | None]:
     """Draws of q by reparameterization, with their log-density where drawing gives it at no cost, else None."""
@@ -32,7 +34,8 @@ def divergence(q: Distribution, p: Distribution, z: Tensor, density: Tensor | No
     >>> float(divergence(q, Independent(Normal(torch.zeros(2), torch.ones(2)), 1), q.sample()))
     0.0
     """
-    if isinstance(q, MultivariateNormal) and isinstance(p, Independent) and isinstance(p.base_dist, Normal):
+    independent = isinstance(p, Diagonal) or (isinstance(p, Independent) and isinstance(p.base_dist, Normal))
+    if isinstance(q, MultivariateNormal) and independent:
         return _full_from_diagonal(q, p)
     try:
         return kl_divergence(q, p)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -85,11 +86,28 @@ def _sentences(numbers: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(says)
 
 
+def matched(labels: Tensor, others: Tensor) -> Tensor:
+    """A partition with its parts numbered as those of another one that they share most nodes with.
+
+    >>> import torch
+    >>> matched(torch.tensor([0, 0, 1, 2]), torch.tensor([1, 1, 0, 0]))
+    tensor([1, 1, 0, 2])
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    count = int(max(labels.max(), others.max())) + 1
+    shared = (labels * count + others).bincount(minlength=count**2).view(count, count)
+    _, numbers = linear_sum_assignment(shared.numpy(), maximize=True)
+    found: Tensor = torch.from_numpy(numbers)[labels]
+    return found
+
+
 def _figure(graph: Graph, found: Mapping[str, Tensor], numbers: Mapping[str, Any], rank: Tensor) -> Figure:
     figure = new_figure(3.9 * len(found), 4.2, "Parts of a graph; larger nodes are more influential")
     points = layout(graph) if graph.nodes <= MOST_LAID_OUT else graph.spectral_embedding(min(3, graph.nodes))[:, -2:]
     sizes = (30 + 300 * (rank / rank.max())).numpy() if graph.nodes <= MOST_LAID_OUT else 6.0
-    for number, (name, labels) in enumerate(found.items(), start=1):
+    for number, name in enumerate(found, start=1):
+        labels = matched(found[name], found.get("classes", found["communities"]))
         axes = figure.add_subplot(1, len(found), number)
         if graph.nodes <= MOST_LAID_OUT:
             for a, b in graph.edge_index.T.tolist():

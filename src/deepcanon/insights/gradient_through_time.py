@@ -23,7 +23,7 @@ KEPT = 0.01
 """A norm that changes by less than this share a step counts as kept."""
 
 SMALLEST = 1e-12
-"""What is smaller is drawn as this."""
+"""A smaller norm is drawn as this, and a smaller singular value is not drawn."""
 
 SPECTRA = 4
 """Of how many lags the singular values are shown."""
@@ -215,8 +215,8 @@ def _figure(numbers: Mapping[str, Any]) -> Figure:
     left.plot(numbers["lags"], line, color=INK, linewidth=1, linestyle="--", label=f"x{numbers['rate']:.3g} a step")
     _log(left, "Largest singular value of ∂s(t)/∂s(t-k)", "steps back k", "norm of the product of Jacobians")
     for (lag, values), color in zip(numbers["spectra"].items(), PALETTE, strict=False):
-        right.plot(range(1, len(values) + 1), [max(value, SMALLEST) for value in values], color=color,
-                   label=f"{counted(int(lag), 'step')} back")  # fmt: skip
+        shown = [value for value in values if value > SMALLEST]  # they fall: what follows is smaller still
+        right.plot(range(1, len(shown) + 1), shown, color=color, label=f"{counted(int(lag), 'step')} back")
     _log(right, "All its singular values", "number", "singular value")
     footnote(figure, f"{numbers['kind']} {numbers['layers']!r}, a state of {numbers['directions']} numbers; "
                      f"{counted(len(numbers['norms']), 'sequence')}, one thin line each.")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Helpers of methods: the weight layers of the model that they wrap, its number of classes, a new model like it."""
+"""Helpers of methods: layers of the wrapped model, what is added to them, its classes, and a new model like it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import fnmatch
 from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from deepcanon.core import Model, UsageError
 
@@ -41,6 +42,19 @@ def chosen_layers(model: Model[Any], there: Sequence[str], patterns: Sequence[st
     if not patterns:
         raise UsageError(f"name the layers to adapt; {model.name()} has {', '.join(there) or 'none'}")
     return [name for name in there if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+
+
+def plus_product(y: Tensor, low: Tensor, up: Tensor, scale: float) -> Tensor:
+    """``y + scale * low @ up.T`` of outputs (..., outputs) and few units (..., units) with ``up`` (outputs, units).
+
+    The small matrix is turned over in memory: products with so few columns, of which the gradient has two more, take
+    several times as long by rows of its length.
+
+    >>> plus_product(torch.zeros(2), torch.ones(3), torch.ones(2, 3), 0.5)
+    tensor([1.5000, 1.5000])
+    """
+    outputs, units = up.shape
+    return torch.addmm(y.reshape(-1, outputs), low.reshape(-1, units), up.T.contiguous(), alpha=scale).view_as(y)
 
 
 def classes_of(model: Model[Any]) -> int | None:

@@ -32,12 +32,14 @@ def mixed_up(x: Tensor, targets: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     The share of the example itself is the larger of a Beta(alpha, alpha) number and its complement; the others are the
     same examples in random order.
     """
-    beta = Beta(*torch.full((2,), alpha, dtype=x.dtype)).sample((len(x),)).to(x.device)  # few numbers, on any device
+    both = torch.full((2,), alpha, dtype=x.dtype)
+    beta = Beta(both[0], both[1], validate_args=False).sample((len(x),)).to(x.device)  # few numbers, on any device
     share = torch.maximum(beta, 1 - beta)
     other = torch.randperm(len(x), device=x.device)
     of_x = share.view(-1, *[1] * (x.ndim - 1))
     of_target = share.unsqueeze(1).to(targets)
-    return of_x * x + (1 - of_x) * x[other], of_target * targets + (1 - of_target) * targets[other]
+    others, theirs = x.index_select(0, other), targets.index_select(0, other)
+    return of_x * x + (1 - of_x) * others, of_target * targets + (1 - of_target) * theirs
 
 
 class Alignment(nn.Module):

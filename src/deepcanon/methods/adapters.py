@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from deepcanon.core import Descend, Model, Turn, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.modes import eval_mode
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.core.turn import B
-from deepcanon.methods._layers import chosen_layers, weight_layers
+from deepcanon.methods._layers import chosen_layers, plus_product, weight_layers
 from deepcanon.methods._method import Method, descents
 
 NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)
@@ -126,7 +127,8 @@ class Bottleneck(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         if self.channels_first:
             h = h.movedim(1, -1)
-        h = h + self.scale * self.up(self.down(h).relu())  # eq. (1)
+        units = pad(self.down(h).relu(), (0, 1), value=1.0)  # the last one carries the bias
+        h = plus_product(h, units, torch.column_stack([self.up.weight, self.up.bias]), self.scale)  # eq. (1)
         return h.movedim(-1, 1) if self.channels_first else h
 
     def follow(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:

@@ -10,13 +10,27 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Generator, Tensor, nn
 
-from deepcanon.core import Batch, Descend, Evaluated, Model, Terms, Turn, UsageError, is_conditional, methods_of
+from deepcanon.core import (
+    Batch,
+    ClassConditional,
+    Context,
+    Descend,
+    Evaluated,
+    Model,
+    Terms,
+    Turn,
+    UsageError,
+    bound,
+    given_batch,
+    is_conditional,
+    methods_of,
+)
 from deepcanon.core.modes import eval_mode
 from deepcanon.core.toy_autoencoder import ToyAutoencoder
 from deepcanon.methods._method import Method, descents
 from deepcanon.nn.averaged import Averaged
 from deepcanon.nn.probability_flow import to_data
-from deepcanon.nn.time_mlp import TimeMLP
+from deepcanon.nn.time_mlp import ClassTimeMLP, TimeMLP
 
 TIMES = 1000
 """The largest time of the network, at which there is noise only."""
@@ -39,6 +53,9 @@ class LatentDiffusion(Method[Batch]):
     by which the probability flow carries noise to codes, which are decoded:
 
     .. math:: \frac{dy}{d\varphi} = \hat v(y, \varphi), \qquad y(\pi / 2) \sim N(0, I), \qquad x = d(y(0)). \qquad (3)
+
+    Around an autoencoder that is conditioned on classes the network is conditioned on them, too, and codes of a given
+    class are drawn.
 
     References:
         | High-Resolution Image Synthesis with Latent Diffusion Models (Rombach et al., 2022),
@@ -72,21 +89,28 @@ class LatentDiffusion(Method[Batch]):
         latent = getattr(model, "latent", None)
         if not {"encode", "decode"} <= set(methods_of(model)) or not isinstance(latent, int):
             raise UsageError(f"latent_diffusion wraps an autoencoder with one code; {model.name()} is not one")
-        if is_conditional(model):
-            raise UsageError(f"latent_diffusion draws codes without a context, which {model.name()} needs")
+        if is_conditional(model) and not isinstance(model, ClassConditional):
+            raise UsageError(
+                f"latent_diffusion draws codes of classes, or of none; {model.name()} needs another context"
+            )
         self.share, self.latent = share, latent
         if share > 0:
             like = next(model.parameters())
             self.standard = nn.BatchNorm1d(latent, affine=False, momentum=None).to(like)  # averages over all batches
-            self.net = TimeMLP(latent, hidden).to(like)
+            classes = model.classes if isinstance(model, ClassConditional) else None
+            self.net = (TimeMLP(latent, hidden) if classes is None else ClassTimeMLP(latent, hidden, classes)).to(like)
             self.averaged = Averaged(self.net, average)
-            self.__dict__["sample"] = self._sample
-            self.__dict__.pop("log_prob", None)  # which is not that of these samples
+            self._replace_methods()
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:
         model, batch = ToyAutoencoder.example()
         return cls(model, hidden=(16,)), batch
+
+    def given(self, context: Context | int, **options: Any) -> Self:
+        view = super().given(context, **options)
+        view._replace_methods()
+        return view
 
     def turns(self) -> Sequence[Turn[Batch]]:
         """The autoencoder's turns, then one of the diffusion in its code."""
@@ -107,13 +131,14 @@ class LatentDiffusion(Method[Batch]):
 
     def denoising(self, batch: Batch) -> Terms:
         """The loss of the network on the codes of a batch at random angles."""
-        codes = self.standard(self.code(batch.x)).repeat(DRAWS, 1)
+        view = given_batch(self, batch)
+        codes = self.standard(view.code(batch.x)).repeat(DRAWS, 1)
         angle = 0.5 * math.pi * torch.rand(len(codes), device=codes.device, dtype=codes.dtype)
         noise = torch.randn_like(codes)
         cosine, sine = angle.cos().unsqueeze(1), angle.sin().unsqueeze(1)
         noisy = cosine * codes + sine * noise  # eq. (1)
         net = self.net if self.training else self.averaged
-        gap = self.velocity(net, angle, noisy) - (cosine * noise - sine * codes)
+        gap = view.velocity(net, angle, noisy) - (cosine * noise - sine * codes)
         return {"denoising": gap.square().sum(1).mean()}  # eq. (2)
 
     def code(self, x: Tensor) -> Tensor:
@@ -132,11 +157,22 @@ class LatentDiffusion(Method[Batch]):
     def velocity(self, net: nn.Module, angle: Tensor, y: Tensor) -> Tensor:
         """The velocity that a network gives for points at these angles, (B,) or one for all."""
         times = (angle * (2 * TIMES / math.pi)).expand(len(y))
-        velocity: Tensor = net(y, times)
+        velocity: Tensor = net(y, times, *self._labels(len(y)))
         return velocity
 
+    def _labels(self, n: int) -> tuple[Tensor, ...]:
+        """What the network is conditioned on for n codes: the class of each, or nothing."""
+        return (self.model._context(n),) if isinstance(self.model, ClassConditional) else ()  # type: ignore[return-value]
+
+    def _replace_methods(self) -> None:
+        if self.share > 0:
+            self.__dict__["sample"] = self._sample
+            self.__dict__.pop("log_prob", None)  # which is not that of these samples
+
     @torch.no_grad()
-    def _sample(self, n: int, *, generator: Generator | None = None) -> Tensor:
+    def _sample(self, n: int, *, context: Context | int | None = None, generator: Generator | None = None) -> Tensor:
+        if context is not None:
+            return bound(self, context, n)._sample(n, generator=generator)  # type: ignore[no-any-return]
         like = next(self.net.parameters())
         noise = torch.randn(n, self.latent, generator=generator, device=like.device, dtype=like.dtype)
         net = self.averaged

@@ -11,13 +11,14 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 from torch.nn.utils import parametrize
 
 from deepcanon.core import Descend, Model, Turn, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.core.turn import B
-from deepcanon.methods._layers import chosen_layers
+from deepcanon.methods._layers import chosen_layers, plus_product
 from deepcanon.methods._method import Method
 
 
@@ -58,6 +59,8 @@ class LoRA(Method[B]):
             layer = model.get_submodule(name)
             update = LowRank(layer.get_parameter("weight"), rank, alpha / rank)
             parametrize.register_parametrization(layer, "weight", update)
+            if type(layer).forward is nn.Linear.forward:
+                type(layer).forward = _two_paths  # a class that torch has made for this layer alone
 
     @classmethod
     def example(cls) -> tuple[Self, Any]:
@@ -109,6 +112,19 @@ class LowRank(nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         return weight + (self.scale * (self.up @ self.down)).view_as(weight)  # eq. (1)
+
+
+def _two_paths(layer: Any, x: Tensor) -> Tensor:
+    """The output of an adapted linear layer by eq. (1); in training the update is a path of its own.
+
+    The sum of both matrices is then never made, nor its gradient, which is as large as they are. In eval mode the layer
+    computes what it does once the update is merged.
+    """
+    if not layer.training:
+        return linear(x, layer.weight, layer.bias)
+    (update,) = layer.parametrizations.weight
+    y = linear(x, layer.parametrizations.weight.original, layer.bias)
+    return plus_product(y, linear(x, update.down), update.up, update.scale)
 
 
 def candidates(model: nn.Module) -> list[str]:

@@ -21,7 +21,7 @@ from deepcanon.decoding.exact import exact_search
 from deepcanon.decoding.generation import choose, generate
 from deepcanon.nn.output_by_name import output_layer
 from deepcanon.nn.output_layer import OutputLayer
-from deepcanon.nn.packed import packed_weights
+from deepcanon.nn.packed import TiedEmbedding, packed_weights
 
 
 class LanguageModel(Model[B]):
@@ -247,6 +247,10 @@ class LanguageModel(Model[B]):
             return nn.Linear(width, self.vocab)
         self.output_layer = output_layer(output, width, self.vocab)
         return nn.Identity()
+
+    def _tied(self, h: Tensor, embedding: TiedEmbedding) -> Tensor:
+        """The logits by the embedding of tokens; for another output layer nothing, since that reads what comes here."""
+        return embedding.logits(h) if self.output_layer is None else h
 
     def _nats(
         self, outputs: Tensor, known: Tensor, lengths: Tensor, cost: Callable[[Tensor, Tensor], Tensor] | None = None

@@ -16,7 +16,7 @@ from deepcanon.nn.component_attention import ComponentAttention, GraphTransforme
 from deepcanon.nn.connections import DenselyConnected, HighwayGate, Residual, Skip
 from deepcanon.nn.convolution import Causal, DepthwiseSeparable, Same, convolve, output_size, pad_same
 from deepcanon.nn.convolution_matrix import ConvolutionCount, convolution_count, convolution_matrix
-from deepcanon.nn.dense import dense
+from deepcanon.nn.dense import dense, side_by_side
 from deepcanon.nn.dropout import PlainDropout
 from deepcanon.nn.feature_pool import FeaturePool
 from deepcanon.nn.fixed_point import fixed_point
@@ -35,7 +35,7 @@ from deepcanon.nn.hierarchical_softmax import (
     entropy_in_bits,
     huffman_tree,
 )
-from deepcanon.nn.image_ends import ImageEnds, ImageRows, image_ends
+from deepcanon.nn.image_ends import ImageEnds, ImageRows, image_ends, known_shape
 from deepcanon.nn.initialize import fans, initialize, own_weights
 from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors, recall, top_inner_products
 from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
@@ -279,6 +279,7 @@ __all__ = [
     "integrate",
     "integrate_adjoint",
     "iterate_spectral_norms",
+    "known_shape",
     "last_output",
     "linear_attention",
     "linear_attention_weights",
@@ -311,6 +312,7 @@ __all__ = [
     "segment_mean",
     "segment_sum",
     "shift",
+    "side_by_side",
     "sinusoidal",
     "sinusoidal_2d",
     "spectral_norm",

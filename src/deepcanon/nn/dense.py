@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
@@ -49,3 +50,17 @@ def dense(
             layers.append(nn.Dropout(dropout))
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+
+
+def side_by_side(net: nn.Module, rows: Tensor, others: Tensor) -> Tensor:
+    """The outputs of a dense network for each of ``rows``, (B, D), next to each of ``others``, (..., B, E).
+
+    The same as joining both along their last axis, but the first layer reads each row once, not once for each of its
+    others, and rows that need no gradient, such as the data, get none.
+    """
+    first, *rest = net.children()
+    left, right = first.get_parameter("weight").split([rows.shape[-1], others.shape[-1]], 1)
+    h = linear(rows, left, first.get_parameter("bias")) + linear(others, right)
+    for layer in rest:
+        h = layer(h)
+    return h

@@ -49,7 +49,7 @@ class GraphIsomorphism(nn.Module):
             rows: Tensor = (1 + self.epsilon) * mapped + aggregate(mapped, graph, "sum") + first.bias
         else:
             x = x.to_dense()
-            rows = first((1 + self.epsilon) * x + self._messages(x, graph))
+            rows = first(torch.addcmul(self._messages(x, graph), x, 1 + self.epsilon))
         for part in list(self.mlp)[1:]:
             rows = part(rows)  # eq. (1)
         return rows

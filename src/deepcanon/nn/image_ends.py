@@ -47,6 +47,19 @@ class ImageEnds(NamedTuple):
     units: int
 
 
+def known_shape(features: int, image: ImageShape) -> tuple[int, int, int]:
+    """The shape of images of so many features, which convolutions need to know."""
+    channels, height, width = image
+    if channels is None or height is None or width is None:
+        raise UsageError("convolutions need images: give channels, height and width, or leave them out")
+    if channels * height * width != features or min(channels, height, width) < 1:
+        raise UsageError(
+            f"images of {channels} x {height} x {width} (channels x height x width) do not have {features} features: "
+            "give both alike"
+        )
+    return channels, height, width
+
+
 def image_ends(features: int, image: ImageShape, convolutions: tuple[int, ...], activation: Activation) -> ImageEnds:
     """The ends of networks whose convolutions have so many channels, each halving the sides of an image.
 
@@ -57,19 +70,13 @@ def image_ends(features: int, image: ImageShape, convolutions: tuple[int, ...], 
     ...
     deepcanon.core.errors.UsageError: convolutions need images: give channels, height and width, or leave them out
     """
-    known = tuple(size for size in image if size is not None)
-    if len(known) == 3 and (prod(known) != features or min(known) < 1):
-        shape = " x ".join(map(str, known))
-        raise UsageError(
-            f"images of {shape} (channels x height x width) do not have {features} features: give both alike"
-        )
     if not convolutions:
+        if None not in image:
+            known_shape(features, image)
         return ImageEnds(nn.Sequential(), nn.Sequential(), features)
-    if len(known) < 3:
-        raise UsageError("convolutions need images: give channels, height and width, or leave them out")
+    shape = known_shape(features, image)
     for outputs in convolutions:
         at_least(1, convolutions=outputs)
-    channels, height, width = known
-    stages = StridedStages((channels, height, width), convolutions, activation)
+    stages = StridedStages(shape, convolutions, activation)
     down, up = ImageRows(stages.shape, *stages.down), ImageRows(stages.inner, *stages.up)
     return ImageEnds(down, up, prod(stages.inner))

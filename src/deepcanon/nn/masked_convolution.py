@@ -35,19 +35,23 @@ class CausalConv(nn.Conv2d):
         outputs: The degrees of the output maps.
         above: How many rows above it reaches; in each it sees ``reach`` pixels to both sides.
         reach: How many pixels to the left it reaches.
+        dilation: The distance of those pixels and rows, in pixels; 1 leaves none out.
         strictly: Whether an output depends on the channels before its own only, as in the first layer.
     """
 
     mask: Tensor
 
-    def __init__(self, inputs: Tensor, outputs: Tensor, above: int, reach: int, *, strictly: bool = False) -> None:
+    def __init__(
+        self, inputs: Tensor, outputs: Tensor, above: int, reach: int, *, dilation: int = 1, strictly: bool = False
+    ) -> None:
         at_least(0, above=above, reach=reach)
+        at_least(1, dilation=dilation)
         right = reach if above else 0
-        super().__init__(len(inputs), len(outputs), (above + 1, reach + 1 + right))
+        super().__init__(len(inputs), len(outputs), (above + 1, reach + 1 + right), dilation=dilation)
         mask = torch.ones_like(self.weight)
         mask[:, :, -1, reach + 1 :] = 0
         mask[:, :, -1, reach] = autoregressive_mask(inputs, outputs, strictly=strictly).to(mask)
-        self.border = (reach, right, above, 0)
+        self.border = (dilation * reach, dilation * right, dilation * above, 0)
         self.register_buffer("mask", mask, persistent=False)
         self.masked = bool((mask == 0).any())
 
@@ -57,7 +61,8 @@ class CausalConv(nn.Conv2d):
         return self.mask * self.weight if self.masked else self.weight
 
     def forward(self, x: Tensor) -> Tensor:
-        return conv2d(pad(x, self.border) if any(self.border) else x, self.masked_weight, self.bias)
+        inputs = pad(x, self.border) if any(self.border) else x
+        return conv2d(inputs, self.masked_weight, self.bias, dilation=self.dilation)
 
     def steps(self, n: int, height: int, width: int) -> Step:
         """The convolution at one pixel after the other: it keeps the inputs that it has been given."""
@@ -90,12 +95,13 @@ class CausalConv(nn.Conv2d):
     def _cache(self, n: int, height: int, width: int) -> tuple[Tensor, AtPixel]:
         """Room for inputs with a border, (n, rows, columns, inputs), and the outputs at a pixel by what is there."""
         left, right, above, _ = self.border
-        rows, columns = self.weight.shape[2:]
+        apart = self.dilation[0]
         weight = self.masked_weight.movedim(1, -1).flatten(1)  # (outputs, rows * columns * inputs)
         seen = self.weight.new_zeros(n, height + above, left + width + right, self.in_channels)
 
         def at(row: int, column: int) -> Tensor:
-            return linear(seen[:, row : row + rows, column : column + columns].flatten(1), weight, self.bias)
+            rows, columns = slice(row, row + above + 1, apart), slice(column, column + left + right + 1, apart)
+            return linear(seen[:, rows, columns].flatten(1), weight, self.bias)
 
         return seen, at
 
@@ -107,32 +113,39 @@ class LeftConv(CausalConv):
     torch.Size([2, 2, 8, 8])
     """
 
-    def __init__(self, inputs: Tensor, outputs: Tensor, reach: int, *, strictly: bool = False) -> None:
-        super().__init__(inputs, outputs, 0, reach, strictly=strictly)
+    def __init__(
+        self, inputs: Tensor, outputs: Tensor, reach: int, *, dilation: int = 1, strictly: bool = False
+    ) -> None:
+        super().__init__(inputs, outputs, 0, reach, dilation=dilation, strictly=strictly)
 
 
 class AboveConv(nn.Conv2d):
     """A convolution over the rows from ``reach`` above a pixel down to its own, and as many columns to both sides.
 
+    Rows and columns are ``dilation`` pixels apart.
+
     >>> AboveConv(1, 4, reach=1)(torch.zeros(2, 1, 8, 8)).shape
     torch.Size([2, 4, 8, 8])
     """
 
-    def __init__(self, inputs: int, outputs: int, reach: int) -> None:
+    def __init__(self, inputs: int, outputs: int, reach: int, dilation: int = 1) -> None:
         at_least(0, reach=reach)
-        super().__init__(inputs, outputs, (reach + 1, 2 * reach + 1))
-        self.reach = reach
+        at_least(1, dilation=dilation)
+        super().__init__(inputs, outputs, (reach + 1, 2 * reach + 1), dilation=dilation)
+        self.border = dilation * reach
 
     def forward(self, x: Tensor) -> Tensor:
-        return conv2d(pad(x, (self.reach, self.reach, self.reach, 0)), self.weight, self.bias)
+        inputs = pad(x, (self.border, self.border, self.border, 0))
+        return conv2d(inputs, self.weight, self.bias, dilation=self.dilation)
 
     def rows(self, n: int, height: int, width: int) -> Callable[[Tensor, int], Tensor]:
         """The convolution row by row, (n, inputs, W) to (n, outputs, W): it keeps the rows that it has been given."""
-        reach = self.reach
-        seen = self.weight.new_zeros(n, self.in_channels, height + reach, width + 2 * reach)
+        border, apart = self.border, self.dilation[0]
+        seen = self.weight.new_zeros(n, self.in_channels, height + border, width + 2 * border)
 
         def row_of(x: Tensor, row: int) -> Tensor:
-            seen[:, :, row + reach, reach : reach + width] = x
-            return conv2d(seen[:, :, row : row + reach + 1], self.weight, self.bias).squeeze(2)
+            seen[:, :, row + border, border : border + width] = x
+            rows = seen[:, :, row : row + border + 1 : apart]
+            return conv2d(rows, self.weight, self.bias, dilation=(1, apart)).squeeze(2)
 
         return row_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import cycle, islice
 from typing import cast
 
 import torch
@@ -31,15 +32,17 @@ class ResidualConv(PixelLayer):
 
     .. math:: x' = x + U * \mathrm{relu}(C * \mathrm{relu}(D * \mathrm{relu}(x)))
 
+    With a ``dilation``, these pixels are so far apart.
+
     References:
         | Pixel Recurrent Neural Networks (van den Oord et al., 2016), https://arxiv.org/abs/1601.06759
     """
 
-    def __init__(self, inner: Tensor) -> None:
+    def __init__(self, inner: Tensor, dilation: int = 1) -> None:
         super().__init__()
         degrees = inner.repeat(2)
         self.down = LeftConv(degrees, inner, 0)
-        self.conv = CausalConv(inner, inner, 1, 1)
+        self.conv = CausalConv(inner, inner, 1, 1, dilation=dilation)
         self.up = LeftConv(inner, degrees, 0)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -132,12 +135,12 @@ class GatedLayer(nn.Module):
           https://arxiv.org/abs/1606.05328
     """
 
-    def __init__(self, inputs: Tensor, degrees: Tensor, reach: int, *, first: bool) -> None:
+    def __init__(self, inputs: Tensor, degrees: Tensor, reach: int, *, dilation: int = 1, first: bool = False) -> None:
         super().__init__()
         gates = torch.cat([degrees, degrees])
-        self.above = AboveConv(len(inputs), len(gates), reach)
+        self.above = AboveConv(len(inputs), len(gates), reach, dilation)
         self.down = nn.Conv2d(len(gates), len(gates), 1)
-        self.left = LeftConv(inputs, gates, reach, strictly=first)
+        self.left = LeftConv(inputs, gates, reach, dilation=dilation, strictly=first)
         self.residual = LeftConv(degrees, degrees, 0)
         self.first = first
 
@@ -163,16 +166,28 @@ class GatedPixelNet(nn.Module):
         width: The number of maps of a layer, a multiple of ``channels``.
         layers: The number of gated layers.
         reach: How many pixels a layer looks to the left, to both sides above and up.
+        dilations: How far apart these pixels are in each layer; after the last one they begin anew.
         context: The number of classes of a context, of which each has biases in every layer; 0 without one.
     """
 
-    def __init__(self, channels: int, outputs: int, width: int, layers: int, reach: int, context: int = 0) -> None:
+    def __init__(
+        self,
+        channels: int,
+        outputs: int,
+        width: int,
+        layers: int,
+        reach: int,
+        dilations: Sequence[int] = (1,),
+        context: int = 0,
+    ) -> None:
         super().__init__()
-        at_least(1, layers=layers, reach=reach)
+        at_least(1, layers=layers, reach=reach, dilations=len(dilations))
         degrees = _map_degrees(channels, width)
         self.layers = nn.ModuleList(
-            GatedLayer(degrees if layer else torch.arange(channels), degrees, reach, first=layer == 0)
-            for layer in range(layers)
+            GatedLayer(
+                degrees if layer else torch.arange(channels), degrees, reach, dilation=dilation, first=layer == 0
+            )
+            for layer, dilation in enumerate(islice(cycle(dilations), layers))
         )
         self.biases = nn.Embedding(context, layers * 2 * width) if context else None
         self.head = PixelHead(degrees, channels, outputs)

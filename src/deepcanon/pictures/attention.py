@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from torch import Tensor
 
 from deepcanon.core import SequencePairs
@@ -60,17 +61,7 @@ def attention_heads(
     figure.supxlabel("key: the token that is attended to", fontsize=8, color=MUTED)
     figure.supylabel("query: the token that attends, from top to bottom", fontsize=8, color=MUTED)
     if image is not None:
-        bar = figure.colorbar(
-            image,
-            ax=grid,
-            shrink=0.4,
-            pad=0.01,
-            aspect=30,
-            ticks=[0, 0.1, 0.5, 1],
-            format=lambda share, _: f"{share:.0%}",
-        )
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize=7, length=0, labelcolor=MUTED)
+        _scale(figure, image, grid)
     return figure
 
 
@@ -97,12 +88,15 @@ def alignments(maps: Sequence[Tensor], pairs: Sequence[tuple[Sequence[str], Sequ
     columns = min(2, len(maps))
     lines = -(-len(maps) // columns)
     wide, tall = (max(weights.shape[side] for weights in maps) for side in (1, 0))
-    figure = new_figure(columns * (0.19 * wide + 0.6) + 0.4, lines * (0.19 * tall + 0.8) + 0.5, title)
+    figure = new_figure(columns * (0.19 * wide + 0.6) + 0.9, lines * (0.19 * tall + 0.8) + 0.5, title)
     grid = figure.subplots(lines, columns, squeeze=False).flatten()
     for axes in grid[len(maps) :]:
         axes.axis("off")
+    image = None
     for axes, weights, (source, target) in zip(grid, maps, pairs, strict=False):
-        axes.imshow(weights.detach().cpu().float().numpy(), cmap=SHADES, vmin=0, vmax=1)
+        image = axes.imshow(weights.detach().cpu().float().numpy(), cmap=SHADES, vmin=0, vmax=1)
+        axes.set_xlim(-0.5, wide - 0.5)  # so that the cells of all have one size, and all begin at the left
+        axes.set_anchor("NW")
         dress(axes, grid=False)
         for spine in axes.spines.values():
             spine.set_visible(False)
@@ -112,4 +106,15 @@ def alignments(maps: Sequence[Tensor], pairs: Sequence[tuple[Sequence[str], Sequ
         axes.tick_params(axis="x", labelrotation=90 if max(map(len, source)) > 2 else 0)
     figure.supxlabel("source", fontsize=8, color=MUTED)
     figure.supylabel("target, from top to bottom", fontsize=8, color=MUTED)
+    if image is not None:
+        _scale(figure, image, grid)
     return figure
+
+
+def _scale(figure: Figure, image: AxesImage, grid: Any) -> None:
+    """What weight each shade stands for, next to all maps."""
+    bar = figure.colorbar(
+        image, ax=grid, shrink=0.4, pad=0.01, aspect=30, ticks=[0, 0.1, 0.5, 1], format=lambda share, _: f"{share:.0%}"
+    )
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=7, length=0, labelcolor=MUTED)

@@ -12,8 +12,13 @@ from deepcanon.pictures.style import INK, LINE, MUTED, PALETTE, SHADES, dress, n
 ROWS, COLUMNS = 30, 60
 
 
-def completion(x: Tensor, completed: Tensor, title: str = "") -> Figure:
-    """The first rows of a table, (B, columns), NaN where an entry is missing, above the same rows ``completed``."""
+def completion(
+    x: Tensor, completed: Tensor, title: str = "", axes_names: tuple[str, str] = ("column", "row")
+) -> Figure:
+    """The first rows of a table, (B, columns), NaN where an entry is missing, above the same rows ``completed``.
+
+    ``axes_names`` are what columns and rows stand for.
+    """
     given, full = (values[:ROWS, :COLUMNS].detach().cpu().double() for values in (x, completed))
     low, high = float(full.min()), float(full.max())
     wide = full.shape[1] > full.shape[0]
@@ -22,7 +27,7 @@ def completion(x: Tensor, completed: Tensor, title: str = "") -> Figure:
     for axes, values, name in zip(panels, (given, full), ("what is given", "completed by expectations"), strict=True):
         axes.set_facecolor(LINE)  # shows where nothing is
         image = axes.imshow(values.numpy(), cmap=SHADES, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
-        dress(axes, name, "column", "row", grid=False)
+        dress(axes, name, *axes_names, grid=False)
     bar = figure.colorbar(image, ax=list(panels), shrink=0.7, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=7, length=0)

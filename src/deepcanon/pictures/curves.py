@@ -20,6 +20,8 @@ Series = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 RAW_POINTS = 2000
 WIDE_RANGE = 20.0
+SHORT = {"mse", "rmse", "mae", "smape", "auc"}
+"""Abbreviations that have vowels."""
 DOTS = 100
 """So many measurements are dots on their line; more would be a thick band."""
 
@@ -64,8 +66,8 @@ def _draw_loss(axes: Axes, shown: Mapping[str, Series], valid: Mapping[str, Seri
     if shown.keys() & valid.keys():
         axes.plot([], [], "--o", color=MUTED, linewidth=1, markersize=2.5, label="validation")
     dress(axes, "Loss", "step", unit)
-    *_, last = shown.values()
-    _scale(axes, last)
+    *others, last = shown.values()
+    _scale(axes, last, others)
     legend(axes)
 
 
@@ -125,13 +127,17 @@ def smooth(values: NDArray[np.float64], window: int | None = None) -> NDArray[np
     return mean
 
 
-def _scale(axes: Axes, series: Series) -> None:
-    """Whole steps below; at the side a logarithm where the values are positive and spread over an order or more."""
+def _scale(axes: Axes, series: Series, others: Sequence[Series] = ()) -> None:
+    """Whole steps below; at the side a logarithm where the values are positive and spread over an order or more.
+
+    The ``others`` next to them must not be negative either, as a contrastive divergence is: they would be cut off.
+    """
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     at, values = series
     if len(at) == 1:
         axes.set_xlim(at[0] - 1, at[0] + 1)
-    if len(values) and values.min() > 0 and values.max() / values.min() > WIDE_RANGE:
+    negative = any(len(other) and other.min() < 0 for _, other in others)
+    if len(values) and values.min() > 0 and values.max() / values.min() > WIDE_RANGE and not negative:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -156,13 +162,13 @@ def _names(records: Iterable[Record], group: str) -> list[str]:
 
 
 def _title(name: str) -> str:
-    """The name of a metric as a heading; the shortest ones, and those without vowels, are abbreviations.
+    """The name of a metric as a heading, with its abbreviations in capitals: words without vowels, and some others.
 
-    >>> _title("mse"), _title("crps"), _title("accuracy")
-    ('MSE', 'CRPS', 'Accuracy')
+    >>> _title("mse"), _title("crps"), _title("rating_nll"), _title("accuracy")
+    ('MSE', 'CRPS', 'Rating NLL', 'Accuracy')
     """
-    words = name.replace("_", " ")
-    return words.upper() if len(words) <= 3 or not set(words) & set("aeiou") else words[:1].upper() + words[1:]
+    words = [word.upper() if word in SHORT or not set(word) & set("aeiou") else word for word in name.split("_")]
+    return " ".join([words[0][:1].upper() + words[0][1:], *words[1:]])
 
 
 def _term_colors(terms: Mapping[str, Series]) -> list[str]:

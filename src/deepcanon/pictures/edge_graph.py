@@ -15,7 +15,7 @@ from deepcanon.pictures.class_names import class_names
 from deepcanon.pictures.graphs import layout
 from deepcanon.pictures.style import INK, MUTED, colors, dress, new_figure
 
-MOST_PAIRS = 400
+MOST_PAIRS = 120
 """More lines than these would cover each other."""
 
 
@@ -42,7 +42,8 @@ def pair_graph(
     wrong = predicted != true[chosen]
     figure = new_figure(10.4, 5.0, title)
     accuracy = f"Predicted classes: {right:.1%} right of {pairs.shape[1]} in {split}"
-    for panel, (classes, words) in enumerate(((true[chosen], "True classes"), (predicted, accuracy)), start=1):
+    shown = "True classes" + (f", {len(chosen)} of the pairs" if len(chosen) < pairs.shape[1] else "")
+    for panel, (classes, words) in enumerate(((true[chosen], shown), (predicted, accuracy)), start=1):
         axes = figure.add_subplot(1, 2, panel)
         known = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].cpu()
         axes.add_collection(LineCollection(list(points[known.T].numpy()), colors=MUTED, linewidths=0.3, alpha=0.25))

@@ -63,7 +63,8 @@ def _draw(axes: Axes, paths: Tensor, series: Series, feature: int) -> None:
     axes.plot(times[:origin], values[:origin], color=MUTED, linewidth=1.2, label="past")
     known = min(end, origin + steps)
     if known > origin:
-        axes.plot(times[origin:known], values[origin:known], color=INK, linewidth=1.2, label="truth")
+        since = max(origin - 1, 0)  # where the past ends, so that no step is left out between them
+        axes.plot(times[since:known], values[since:known], color=INK, linewidth=1.2, label="truth")
     axes.axvline(times[origin], color=MUTED, linewidth=0.8, linestyle=":")
     dress(axes, *_words(series, feature))
     if isinstance(times[origin], datetime):

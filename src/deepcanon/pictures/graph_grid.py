@@ -79,4 +79,6 @@ def graph_grid(batch: Graphs, captions: Sequence[str], title: str = "") -> Figur
         axes.scatter(points[:, 0], points[:, 1], s=22, c=[scale[kind] for kind in kinds], edgecolors="white", lw=0.4)
         axes.set_aspect("equal", adjustable="datalim")
         axes.margins(0.1)
+    if batch.x.shape[1] > 1:
+        figure.supxlabel("The color of a node is that of its largest feature.", fontsize=7, color=MUTED)
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -17,8 +18,9 @@ from deepcanon.pictures.class_names import class_names
 from deepcanon.pictures.style import INK, MUTED, PALETTE, colors, dress, legend, new_figure
 
 RESOLUTION = 240
-
-
+MANY = 4
+"""From so many points at one place on, they are drawn side by side."""
+GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 PLAIN = ("feature 1", "feature 2")
 
 
@@ -120,6 +122,7 @@ def _draw_regions(axes: Axes, predict: Callable[[Tensor], Tensor], like: Tensor,
 def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = "") -> Figure:
     """Latent codes colored by class, on their first two principal components where there are more than two."""
     codes, axes_names = principal_plane(z)
+    codes = _side_by_side(codes)
     figure = new_figure(5.8, 5.2)
     axes = figure.add_subplot()
     classes = y.detach().cpu()
@@ -127,6 +130,18 @@ def latent_map(z: Tensor, y: Tensor, labels: Sequence[str] = (), title: str = ""
     _name_classes(axes, codes, classes, labels)
     dress(axes, title, *axes_names)
     return figure
+
+
+def _side_by_side(points: Tensor) -> Tensor:
+    """The points, those at one and the same place, as binary codes are, laid around it in a spiral."""
+    _, place, counts = (points * 1e4).round().unique(dim=0, return_inverse=True, return_counts=True)
+    if int(counts.max()) < MANY:
+        return points
+    order = torch.argsort(place, stable=True)
+    number = torch.empty_like(place)
+    number[order] = torch.arange(len(place)) - (counts.cumsum(0) - counts)[place[order]]
+    angle, width = number * GOLDEN_ANGLE, 0.006 * (points.amax(0) - points.amin(0))
+    return points + number.sqrt().unsqueeze(1) * width * torch.stack([angle.cos(), angle.sin()], 1)
 
 
 def example_map(

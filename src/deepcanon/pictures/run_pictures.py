@@ -193,8 +193,9 @@ def _completed(scene: Scene) -> dict[str, Figure]:
         return {}
     full = in_chunks(lambda part: model.predict(part.x, how="mean"), batch)
     asked, title = batch.asked.cpu(), f"{model.name()} on {scene.data.name}"
+    rated = scene.data.kind == "ratings"
     return {
-        "completed": completion(batch.x, full, title),
+        "completed": completion(batch.x, full, title, ("item", "user") if rated else ("column", "row")),
         "predictions": held_out_plot(full[asked], batch.y.cpu()[asked], f"{title}, {scene.split}"),
     }
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deepcanon.core import UsageError
 from deepcanon.core.roles import HasNeighbors
-from deepcanon.pictures.style import INK, LINE, MUTED, colors, dress, new_figure
+from deepcanon.pictures.style import INK, LINE, MUTED, colors, dress, footnote, new_figure
 
 MAPPED = 180
 ASKED = 14
@@ -44,6 +44,9 @@ def word_map(directions: Tensor, words: Sequence[str], title: str = "", seed: in
     axes.set_yticks([])
     axes.set_xlim(*_range(plane[:, 0]))
     axes.set_ylim(*_range(plane[:, 1]))
+    footnote(
+        figure, "t-SNE of the cosines between the vectors; colors: k-means; a dot is a word without room for its name."
+    )
     figure.draw_without_rendering()
     taken: list[Bbox] = []
     for (x, y), word, group in zip(plane.tolist(), words, groups, strict=True):

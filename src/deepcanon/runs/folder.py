@@ -168,7 +168,7 @@ class RunFolder:
 
     def write_weights(self, state: Mapping[str, Tensor], weights: str, steps: int, seconds: float) -> None:
         """Write the final weights, from which the model can be loaded from now on; ``weights`` says which they are."""
-        content = safetensors.torch.save({name: tensor.cpu().clone() for name, tensor in state.items()})
+        content = safetensors.torch.save({name: tensor.cpu().contiguous().clone() for name, tensor in state.items()})
         write_whole(self.weights, content)
         results = {"steps": steps, "seconds": round(seconds, 3), "train": {}, "valid": {}, "test": {}}
         self.update(weights=weights, results=results, sha256=hashlib.sha256(content).hexdigest())

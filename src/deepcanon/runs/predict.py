@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -12,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import AnyBatch, Batch, Incomplete, Model, TwoDomains, UsageError
+from deepcanon.core.checks import at_least
 from deepcanon.core.files import with_folder, writing
 from deepcanon.core.memory import need
 from deepcanon.core.plural import counted
@@ -46,9 +49,16 @@ def predicted(
     to: Domain | None,
     nodes: str | Path | None,
     keep: Sequence[str],
+    top: int | None,
     notify: Callable[[str], None],
 ) -> Iterator[Columns]:
     """The columns of the predictions of a run, of a table some rows at a time; rows are named as their file does."""
+    if top is not None:
+        at_least(1, top=top)
+        if run.info["data"]["kind"] != "ratings":
+            raise UsageError(
+                "only items that are rated can be recommended, and this run has no ratings; leave out --top"
+            )
     maps = isinstance(run.model, Maps)
     known = maps or isinstance(run.model, Translates | Forecasts)
     model: Any = run.model if known else run.model_that_can("predict")
@@ -64,13 +74,17 @@ def predicted(
             raise UsageError(f"only rows of a table in a file have columns to keep; leave out --keep {','.join(keep)}")
         elif name is not None:
             rows = new_rows(run.folder, model, name, labeled=False, nodes=nodes)
-            columns = rated_pairs(_columns(run, model, rows, to), rows, name)
-            columns = after_names(columns, names_of_rows(run.folder, name, nodes))
+            columns, names = _columns(run, model, rows, to), names_of_rows(run.folder, name, nodes)
+            if isinstance(rows, Incomplete):
+                columns, names = rated_pairs(columns, names, rows, name, top)
+            columns = after_names(columns, names)
             yield with_files(columns, name, run.info["data"], notify) if path else columns
         else:
             given = examples
             batch = given if isinstance(given, AnyBatch) else Batch(given) if isinstance(given, Tensor) else None
-            yield _columns(run, model, of(given).train if batch is None else batch, to)
+            rows = of(given).train if batch is None else batch
+            columns = _columns(run, model, rows, to)
+            yield columns if top is None else best_pairs(columns, None, rows.x.isnan(), top)
 
 
 def _columns(run: Run, model: Any, rows: AnyBatch, to: Domain | None) -> Columns:
@@ -178,22 +192,40 @@ def joined(parts: Iterable[Columns]) -> Columns:
     return columns
 
 
-def rated_pairs(columns: dict[str, list[Any]], rows: AnyBatch, data: str) -> dict[str, list[Any]]:
-    """Predicted ratings as rows of user, item and prediction, where the ratings of the file are such rows, too.
+def rated_pairs(
+    columns: Columns, names: Columns, rows: Incomplete, data: str, top: int | None
+) -> tuple[Columns, Columns]:
+    """Predicted ratings as rows of user, item and prediction, if those of the file are such rows, too, or for ``top``.
 
-    They are those that the file asks for: its rows without a rating, or else all that are not there. Predictions of
-    anything else are returned as they are.
+    They are those that the file asks for: its rows without a rating, or else all that are not there; with ``top`` so
+    many of each user, the best first. Else the columns are returned as they are, with the names of their rows.
     """
-    if not isinstance(rows, Incomplete):
-        return columns
+    found = asked_ratings(data, list(columns))
+    if found is not None:
+        return best_pairs(columns, *found, top), names
+    if top is None:
+        return columns, names
+    users = next(iter(names.values()), None)
+    return best_pairs(columns, users, rows.x.isnan(), top), {}
+
+
+def best_pairs(columns: Columns, users: Sequence[Any] | None, asked: Tensor, top: int | None) -> Columns:
+    """Rows of user, item and prediction where it is asked for, (users, items); of each user the best ``top``, or all.
+
+    Users without names are numbered from 1 on.
+
+    >>> best_pairs({"Alien": [2.5, 3.0], "Dune": [4.5, 1.0]}, ["ann", "bob"], torch.ones(2, 2).bool(), 1)
+    {'user': ['ann', 'bob'], 'item': ['Dune', 'Alien'], 'prediction': [4.5, 3.0]}
+    """
     items = list(columns)
-    found = asked_ratings(data, items)
-    if found is None:
-        return columns
-    users, asked = found
-    pairs = [(user, item) for user, item in asked.nonzero().tolist()]
+    pairs = asked.nonzero().tolist()
+    if top is not None:
+        by_user = [
+            sorted(own, key=lambda pair: -columns[items[pair[1]]][pair[0]]) for _, own in groupby(pairs, itemgetter(0))
+        ]
+        pairs = [pair for own in by_user for pair in own[:top]]
     return {
-        "user": [users[user] for user, _ in pairs],
+        "user": [user + 1 if users is None else users[user] for user, _ in pairs],
         "item": [items[item] for _, item in pairs],
         "prediction": [columns[items[item]][user] for user, item in pairs],
     }

@@ -37,7 +37,7 @@ def load(run: str | Path, model: Classes | None = None, *, find: Find | None = N
 
 def load_from(folder: RunFolder, find: Find) -> Model[Any]:
     """The trained model of an opened run, as its ``run.json`` said then: another process may have gone on since."""
-    return _with_weights(_built(folder, find), folder)
+    return _with_weights(built_from(folder, find), folder)
 
 
 def resume(
@@ -55,7 +55,7 @@ def resume(
     its class is not in the catalogue.
     """
     folder = RunFolder.open(run)
-    built = _built(folder, find or finder(folder, model))
+    built = built_from(folder, find or finder(folder, model))
     if folder.info["status"] == "finished" and folder.weights.is_file():
         results = {name: value for name, value in folder.info["results"].items() if name in Results.__annotations__}
         return Result(
@@ -74,8 +74,8 @@ def _with_weights(model: Model[Any], folder: RunFolder) -> Model[Any]:
     return model.eval()
 
 
-def _built(folder: RunFolder, find: Find) -> Model[Any]:
-    """The model that ``run.json`` describes, with whatever weights."""
+def built_from(folder: RunFolder, find: Find) -> Model[Any]:
+    """The model that ``run.json`` describes, with whatever weights: they are drawn from the random state as it is."""
     path, info = folder.file, folder.info
     try:
         with randomness.kept():  # initial weights are drawn, then replaced

@@ -12,15 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.blueprints import Classes, blueprint
-from deepcanon.core import (
-    Blueprint,
-    Graph,
-    Model,
-    Recipe,
-    UsageError,
-    methods_of,
-    own_parts,
-)
+from deepcanon.core import Blueprint, Graph, Model, Recipe, UsageError, methods_of, own_parts
 from deepcanon.core.checks import at_least
 from deepcanon.core.files import free, writable
 from deepcanon.core.reading import Reading, TrainingOptions, check_names_file, names_in, reading_of
@@ -138,10 +130,11 @@ class Run(ShownRun):
         data: Any = None,
         *,
         quiet: bool = False,
+        observers: Sequence[Observer] = (),
         notify: Callable[[str], None] = lambda sentence: None,
     ) -> Self:
         """Go on with a run that was broken off; it ends as if it had never been."""
-        resume(self.dir, data, find=self.find, quiet=quiet)
+        resume(self.dir, data, find=self.find, quiet=quiet, observers=observers)
         run = self._at(self.dir)
         run._add_baselines(Blueprint.from_json(run.info["model"], run.find), notify)
         return run
@@ -165,6 +158,7 @@ class Run(ShownRun):
         to: Domain | None = None,
         nodes: str | Path | None = None,
         keep: str | Sequence[str] = (),
+        top: int | None = None,
         out: str | Path | None = None,
         overwrite: bool = False,
         notify: Callable[[str], None] = lambda sentence: None,
@@ -177,12 +171,13 @@ class Run(ShownRun):
         to ``keep``. A model of two domains maps the examples ``to`` the domain y, or x; one that translates, or
         captions images, writes a text for each. Of images, ``file`` is the first column, and ``notify`` hears of files
         in their folder that are none; of ratings in long form, the columns are ``user``, ``item`` and ``prediction``.
+        Of ratings in any form, ``top`` recommends to each user so many items that are not rated, the best first.
         Of time series they are the quantiles of the steps to come after the end of each, by default of those in the
         run's own file. Nodes, pairs of them and graphs are named first; ``nodes`` is the table of the nodes of another
         edge list.
         """
         path = None if out is None else writable(Path(out), overwrite, ".csv")
-        columns = joined(predicted(self, data, to, nodes, names_in(keep), notify))
+        columns = joined(predicted(self, data, to, nodes, names_in(keep), top, notify))
         if path is not None:
             write_csv(path, columns)
         return columns
@@ -195,13 +190,14 @@ class Run(ShownRun):
         to: Domain | None = None,
         nodes: str | Path | None = None,
         keep: str | Sequence[str] = (),
+        top: int | None = None,
         notify: Callable[[str], None] = lambda sentence: None,
     ) -> tuple[int, list[str]]:
         """Write what :meth:`predict` gives to a file that is open, as CSV; the number of rows, and the columns.
 
         Of a table some rows are read at a time, so that it may be larger than the memory.
         """
-        return write_parts(file, predicted(self, data, to, nodes, names_in(keep), notify))
+        return write_parts(file, predicted(self, data, to, nodes, names_in(keep), top, notify))
 
     def sample(
         self,
@@ -367,9 +363,8 @@ class Run(ShownRun):
         folder.mkdir(parents=True, exist_ok=True)
         new.begin()
         results, source = self.info["results"], f"unwrapped from {self.model.name()}"
-        content = {**found.scores, "baseline": found.baseline, "by_class": found.by_class, "says": found.says}
         new.write_weights(plain.state_dict(), source, results["steps"], results["seconds"])
-        new.write_results(content)
+        new.write_results({**found.scores, "baseline": found.baseline, "by_class": found.by_class, "says": found.says})
         new.finish()
         new.commit()
         return self._at(folder)

@@ -15,6 +15,8 @@ from deepcanon.core import CheckpointError
 HEADER = 2**20
 """Bytes for the header of a file, and again so many for each thousand tensors."""
 
+REMEDY = "if another version of deepcanon wrote it, load it by that version, or train the model again"
+
 
 def bytes_of(tensors: Mapping[str, Tensor]) -> int:
     """The most bytes that a file of these tensors can have."""
@@ -34,16 +36,16 @@ def load_tensors(content: bytes, path: Path) -> dict[str, Tensor]:
 def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], path: Path) -> None:
     """Refuse tensors that are not those of a model: missing ones, others, other shapes or types, and NaN."""
     for name in expected.keys() - found.keys():
-        raise CheckpointError(f"{path} lacks {name}, which the model in run.json has")
+        raise CheckpointError(f"{path} lacks {name}, which the model in run.json has; {REMEDY}")
     for name in found.keys() - expected.keys():
-        raise CheckpointError(f"{path} has {name[:100]!r}, which the model in run.json does not have")
+        raise CheckpointError(f"{path} has {name[:100]!r}, which the model in run.json does not have; {REMEDY}")
     for name, tensor in expected.items():
         given = found[name]
         fits = isinstance(given, Tensor) and (given.shape, _kind(given)) == (tensor.shape, _kind(tensor))
         if not fits or rounded(given, tensor):
             was = f"{tuple(given.shape)} {given.dtype}" if isinstance(given, Tensor) else type(given).__name__
             raise CheckpointError(
-                f"{path}: {name} is {was}, and {tuple(tensor.shape)} {tensor.dtype} in the model of run.json"
+                f"{path}: {name} is {was}, and {tuple(tensor.shape)} {tensor.dtype} in the model of run.json; {REMEDY}"
             )
         if given.isnan().any():
             raise CheckpointError(

@@ -21,6 +21,7 @@ from deepcanon.core.settings import Settings
 from deepcanon.core.stored import held_to
 from deepcanon.runs import checkpoint
 from deepcanon.train.scores import OF_CLASSES, OF_TARGETS
+from deepcanon.train.steps import Descender
 
 if TYPE_CHECKING:
     from deepcanon.train.trainer import Trainer
@@ -124,7 +125,9 @@ class Log(Observer):
             self.latest = {name: sum(column) / len(column) for name, column in values.items()}
             loss = sum(self.latest.values())
             trouble = trouble or self._exploding(trainer, loss)
-            record = {"kind": "step", **_moment(trainer), "terms": self.latest, "loss": loss, "lr": trainer.lr()}
+            record = {"kind": "step", **_moment(trainer), "terms": self.latest, "loss": loss}
+            if any(isinstance(player, Descender) for player in trainer.players):  # a rule without gradient has no rate
+                record["lr"] = trainer.lr()
             norms = [player.norm for player in trainer.players if player.norm is not None]
             if norms:
                 record["grad_norm"] = as_json(torch.stack(norms).square().sum().sqrt().item())

@@ -44,7 +44,15 @@ def theirs() -> Any:
 
 
 def ours() -> T5:
-    sizes = {"layers": 2, "heads": 4, "embedding": 32, "head_dim": 7, "inner": 48, "buckets": 8, "max_distance": 10}
+    sizes: dict[str, Any] = {
+        "layers": 2,
+        "heads": 4,
+        "embedding": 32,
+        "head_dim": 7,
+        "inner": 48,
+        "buckets": 8,
+        "max_distance": 10,
+    }
     return T5(23, 23, 0, 1, **sizes).double().eval()
 
 
@@ -123,7 +131,8 @@ def test_two_vocabularies_are_no_t5_of_hugging_face() -> None:
 def test_it_learns_corrupted_spans_of_a_text() -> None:
     data = dc.load_data("text:words:length=32:spans")
     torch.manual_seed(0)
-    model = T5(**data.sizes, layers=1, embedding=32)
+    sizes: dict[str, Any] = dict(data.sizes)
+    model = T5(**sizes, layers=1, embedding=32)
     before = dc.evaluate(model, data.split("valid"))["nll"]
     dc.fit(model, data, steps=60, batch_size=32, quiet=True)
     assert dc.evaluate(model, data.split("valid"))["nll"] < before - 1.5

@@ -19,21 +19,31 @@ from deepcanon.models.autoregressive.pixelrnn import PixelRNN
 Build = Callable[..., AutoregressiveImages[Any]]
 
 
-def conditional(channels: int, height: int, width: int, levels: int, **sizes: int) -> AutoregressiveImages[Any]:
+def conditional(channels: int, height: int, width: int, levels: int, **sizes: Any) -> AutoregressiveImages[Any]:
     return ConditionalPixelCNN(channels, height, width, levels, classes=3, **sizes, reach=1).given(1)
 
 
-def gated(channels: int, height: int, width: int, levels: int, **sizes: int) -> AutoregressiveImages[Any]:
+def gated(channels: int, height: int, width: int, levels: int, **sizes: Any) -> AutoregressiveImages[Any]:
     return GatedPixelCNN(channels, height, width, levels, **sizes, reach=1)
 
 
-def row(channels: int, height: int, width: int, levels: int, **sizes: int) -> AutoregressiveImages[Any]:
+def dilated(channels: int, height: int, width: int, levels: int, **sizes: Any) -> AutoregressiveImages[Any]:
+    return PixelCNN(channels, height, width, levels, **sizes, dilations=(1, 2))
+
+
+def dilated_gated(channels: int, height: int, width: int, levels: int, **sizes: Any) -> AutoregressiveImages[Any]:
+    return GatedPixelCNN(channels, height, width, levels, **sizes, reach=1, dilations=(1, 2, 4))
+
+
+def row(channels: int, height: int, width: int, levels: int, **sizes: Any) -> AutoregressiveImages[Any]:
     return PixelRNN(channels, height, width, levels, "row", **sizes)
 
 
 MODELS: dict[str, Build] = {
     "pixelcnn": PixelCNN,
+    "pixelcnn, dilated": dilated,
     "gated_pixelcnn": gated,
+    "gated_pixelcnn, dilated": dilated_gated,
     "conditional_pixelcnn": conditional,
     "pixelrnn, row": row,
     "pixelrnn, diagonal": PixelRNN,
@@ -150,6 +160,22 @@ def test_one_stack_has_a_blind_spot_and_two_stacks_have_none() -> None:
     assert torch.equal(found, wanted)
     assert 0.02 < (~found & before).sum() / before.sum() < 0.2
     assert torch.equal(dependence(GatedPixelCNN(1, side, side, 2, maps=8, layers=9, reach=1).double()), before)
+
+
+def test_dilations_reach_farther_with_as_many_weights_and_two_stacks_still_have_no_blind_spot() -> None:
+    """Six layers of one pixel each lead seven rows up; with dilations of 1, 2 and 4 fifteen."""
+    torch.manual_seed(0)
+    side = 15
+    before = torch.ones(side**2, side**2).tril(-1).bool()
+    near, far = (
+        GatedPixelCNN(1, side, side, 2, maps=8, layers=6, reach=1, dilations=dilations).double()
+        for dilations in ((1,), (1, 2, 4))
+    )
+    assert sum(p.numel() for p in near.parameters()) == sum(p.numel() for p in far.parameters())
+    assert torch.equal(dependence(far)[-side:], before[-side:])
+    rows_up = torch.arange(side**2) // side
+    # Six layers, and a row more since the vertical stack is shifted down.
+    assert not dependence(near)[-1][rows_up < side - 8].any()
 
 
 def test_what_a_pixelrnn_sees() -> None:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d, pad
 
-from deepcanon.core import Sequences, UsageError
-from deepcanon.models.autoregressive.markov_chain import MarkovChain
+from deepcanon.core import UsageError
 from deepcanon.models.autoregressive.wavenet import Queues, WaveNet
 
 
@@ -73,38 +72,3 @@ def test_with_queues_it_reads_as_without_them() -> None:
 def test_sizes_that_make_no_sense_are_refused() -> None:
     with pytest.raises(UsageError, match="kernel must be at least 2"):
         WaveNet(5, kernel=1)
-
-
-def source(rows: int, length: int, seed: int) -> tuple[Tensor, float]:
-    """Sequences of a Markov source of order 2 over three tokens, and the perplexity that is left in it."""
-    generator = torch.Generator().manual_seed(seed)
-    table = torch.rand(3, 3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) ** 3
-    table /= table.sum(-1, keepdim=True)
-    x = torch.zeros(rows, length + 50, dtype=torch.long)
-    for t in range(2, x.shape[1]):
-        x[:, t] = torch.multinomial(table[x[:, t - 2], x[:, t - 1]], 1, generator=generator).squeeze(1)
-    x = x[:, 50:]
-    true = table[x[:, :-2], x[:, 1:-1]].gather(2, x[:, 2:, None]).log().mean()
-    return x, float((-true).exp())
-
-
-@pytest.mark.slow
-def test_the_perplexity_of_a_markov_source_is_reached_within_one_percent() -> None:
-    """Of the perplexity that the true transition probabilities have on the same held-out sequences."""
-    x, _ = source(2000, 32, seed=1)
-    held, best = source(500, 32, seed=2)
-    torch.manual_seed(0)
-    model = WaveNet(3, channels=12, skip=16, layers=2)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 250)
-    for step in range(250):
-        rows = x[torch.randperm(2000, generator=torch.Generator().manual_seed(step))[:64]]
-        optimizer.zero_grad()
-        model.loss(Sequences(rows, torch.full((64,), 32)))["nll"].backward()
-        optimizer.step()
-        schedule.step()
-    chain = MarkovChain.of(x, torch.full((2000,), 32), 3, 2)
-    for each in (model, chain):
-        with torch.no_grad():
-            found = float((-each.step_log_probs(held)[:, 2:].mean()).exp())
-        assert found == pytest.approx(best, rel=0.01), type(each).__name__

@@ -165,6 +165,31 @@ def test_zeros_and_ones_and_gray_levels_are_refused() -> None:
         GaussianRBM(2, variance=0)
 
 
+def test_learning_starts_at_the_covariance_of_probabilistic_pca() -> None:
+    """Its components are those of the data beyond the noise, in any units, and hidden states are equally likely."""
+    torch.manual_seed(0)
+    x = torch.randn(400, 3).double() @ torch.randn(3, 5).double() + 0.3 * torch.randn(400, 5).double()
+    x = 1 + x * torch.tensor([100.0, 0.01, 1.0, 5.0, 2.0]).double()
+    model = GaussianRBM(5, units=4, variance=0.2).double()
+    model.prepare([Batch(x[:250]), Batch(x[250:])])
+    z = (x - x.mean(0)) / x.std(0, correction=0)
+    values, vectors = torch.linalg.eigh(z.T @ z / len(z))
+    few = (values > 0.2) & (values >= values[-4])
+    assert int(few.sum()) == 3
+    exact = vectors[:, few] * (values[few] - 0.2) @ vectors[:, few].T + 0.2 * torch.eye(5).double()
+    with torch.no_grad():
+        model.weight[:, 3:] = 0  # a unit without a component has small random weights
+        model.visible_bias.copy_(-0.5 * model.weight.sum(1))
+    start = mixture(model)
+    shares = start.mixture_distribution.probs
+    means = start.component_distribution.mean
+    torch.testing.assert_close(shares, torch.full_like(shares, 1 / 16))
+    scale = x.std(0, correction=0)
+    torch.testing.assert_close(shares @ means, x.mean(0))
+    spread = (means - x.mean(0)) / scale
+    torch.testing.assert_close((shares * spread.T) @ spread + 0.2 * torch.eye(5).double(), exact)
+
+
 @pytest.mark.slow
 def test_a_planted_mixture_is_recovered() -> None:
     """Four Gaussians at the corners of a parallelogram, as two hidden units give them, with unequal weights."""

@@ -42,10 +42,14 @@ def test_the_network_is_pygs_on_the_same_weights(layer: Any, readout: Any) -> No
     torch.testing.assert_close(model(*batch.inputs), model.head(torch.cat(read, 1)), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("readout", ["sum", "mean", "max"])
-def test_neither_the_order_of_nodes_nor_other_graphs_change_a_logit(readout: Any) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [{"readout": "sum"}, {"readout": "mean"}, {"readout": "max"}, {"global_node": True}, {"clusters": 3}],
+    ids=str,
+)
+def test_neither_the_order_of_nodes_nor_other_graphs_change_a_logit(arguments: Any) -> None:
     torch.manual_seed(0)
-    model = GraphClassifier(features=2, classes=3, readout=readout).double()
+    model = GraphClassifier(features=2, classes=3, **arguments).double()
     batch = some()
     order = torch.cat(
         [rows[torch.randperm(len(rows))] for rows in torch.arange(batch.graph.nodes).split(batch.graph.parts)]

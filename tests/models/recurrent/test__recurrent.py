@@ -1,4 +1,4 @@
-"""What holds of all recurrent models: torch's numbers, one law over finite sequences, and the entropy of a source."""
+"""What holds of all recurrent models: torch's numbers, and one law over finite sequences."""
 
 from functools import partial
 from itertools import product
@@ -11,7 +11,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import deepcanon as dc
 from deepcanon.core import Sequences, UsageError
-from deepcanon.data import Dataset
 from deepcanon.data.text.streams import in_order
 from deepcanon.data.text.windows import windows
 from deepcanon.models.recurrent.gru import GRU
@@ -198,45 +197,3 @@ def test_the_share_of_own_inputs_follows_its_schedule() -> None:
     for shares in ((0.1, 0.2, 0.3), (1.5,)):
         with pytest.raises(UsageError, match="own_inputs are shares from 0 to 1"):
             RNN(vocab=5, own_inputs=shares)
-
-
-def markov(vocab: int, rows: int, positions: int, seed: int) -> tuple[Tensor, float]:
-    """Sequences of a source in which a token depends on the two before it, and its entropy rate in nats."""
-    odds = torch.distributions.Gamma(torch.full((vocab, vocab, vocab), 0.5, dtype=torch.float64), 1.0)
-    torch.manual_seed(0)
-    step = odds.sample()
-    step = step / step.sum(-1, keepdim=True)  # p(next | before, now)
-    share = torch.full((vocab, vocab), 1 / vocab**2, dtype=torch.float64)  # of pairs, in the long run
-    for _ in range(2000):
-        share = torch.einsum("bn,bnx->nx", share, step)
-    rate = -float((share[..., None] * step * step.clamp_min(1e-300).log()).sum())
-    random = torch.Generator().manual_seed(seed)
-    pair = torch.multinomial(share.flatten(), rows, replacement=True, generator=random)
-    drawn = [pair // vocab, pair % vocab]
-    for _ in range(positions - 2):
-        drawn.append(torch.multinomial(step[drawn[-2], drawn[-1]], 1, generator=random).squeeze(1))
-    return torch.stack(drawn, 1), rate
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cls", LANGUAGES)
-def test_perplexity_comes_within_a_percent_of_that_of_a_source(cls: Any) -> None:
-    positions = 41
-    seen, rate = markov(4, 4000, positions, seed=1)
-    new, _ = markov(4, 4000, positions, seed=2)
-    torch.manual_seed(0)
-    model = cls(vocab=4, embedding=8, units=32)
-    full = torch.full((4000,), positions)
-    data: Dataset[Any] = Dataset(name="source", kind="text", train=Sequences(seen, full), sizes={"vocab": 4})
-    dc.fit(model, data, quiet=True, epochs=5, batch_size=50, lr=1e-2)
-    model.eval()
-    with torch.no_grad():
-        rows = -model.log_prob(new)
-        # The first predicted token has one token before it, not two; it is left out, as the rate is that of the rest.
-        rows = rows + model.log_prob(new[:, :2])
-    nats, error = float(rows.mean()) / (positions - 2), float(rows.std()) / (positions - 2) / len(rows) ** 0.5
-    perplexity = torch.tensor([nats, rate, rate - 5 * error]).exp()
-    assert perplexity[0] < 1.01 * perplexity[1]
-    assert perplexity[0] > perplexity[2]  # no model beats the entropy rate
-    unigram = new.flatten().bincount().double() / new.numel()
-    assert float(-(unigram * unigram.log()).sum()) > 1.1 * rate  # what a model without memory would reach

@@ -6,11 +6,13 @@ from typing import Any, get_args
 import pytest
 import torch
 from torch import Generator, Tensor, nn
-from torch.distributions import Categorical, Independent, MixtureSameFamily, Normal
+from torch.distributions import Categorical, Independent, MixtureSameFamily, MultivariateNormal, Normal
 
 from deepcanon.core import Batch, UsageError
+from deepcanon.data import of
 from deepcanon.models.scores._sde import PROCESSES, Process
 from deepcanon.models.scores.score_sde import ScoreSDE
+from deepcanon.train import fit
 from deepcanon.train.evaluation import assess
 
 MEANS = torch.tensor([[-1.5, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -105,6 +107,32 @@ def test_the_likelihood_is_measured_at_the_end_of_a_training_only() -> None:
     model, batch = ScoreSDE.example()
     assert set(assess(model, batch, likelihood=False).scores) == {"denoising", "loss"}
     assert set(assess(model, batch).scores) == {"denoising", "loss", "nll"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("process", get_args(Process))
+def test_it_learns_the_density_and_the_score_of_a_gaussian(process: Process) -> None:
+    """The mean log-likelihood of samples cannot exceed minus the entropy, and the score is linear."""
+    covariance = torch.tensor([[1.0, 0.6], [0.6, 0.5]])
+    truth = MultivariateNormal(torch.tensor([2.0, -1.0]), covariance)
+    torch.manual_seed(0)
+    data = of(truth.sample((4000,)))
+    model = ScoreSDE(2, process=process, hidden=(32,), average=0.99, tolerance=1e-3)
+    fit(model, data, quiet=True, seed=0, steps=700, lr=5e-3, batch_size=256, evaluate=False, pictures=False)
+    model.eval()
+    x = truth.sample((500,))
+    with torch.no_grad():
+        loss = (truth.log_prob(x) - model.log_prob(x)).mean()
+        at = truth.sample((200,))
+        score = model.score(at, t=float(model.sde.time(torch.tensor(0.5).atan())))
+    assert -0.05 < float(loss) < 0.1  # the divergence of the model from the truth, in nats
+    # At that time the noise is half of the signal, and standardized data have a deviation of about 1.
+    blurred = covariance + (0.5 / model.to_standard.scale) ** 2 * torch.eye(2)
+    wanted = -(at - truth.mean) @ blurred.inverse()
+    assert float((score - wanted).square().mean() / wanted.square().mean()) < 0.05
+    drawn = model.sample(2000, generator=Generator().manual_seed(0))
+    torch.testing.assert_close(drawn.mean(0), truth.mean, atol=0.1, rtol=0)
+    torch.testing.assert_close(drawn.T.cov(), covariance, atol=0.12, rtol=0)
 
 
 def test_wrong_arguments_are_refused() -> None:

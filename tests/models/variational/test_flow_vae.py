@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Generator, Tensor, nn
+from torch.distributions import MultivariateNormal
 
 from deepcanon import laws
 from deepcanon.core import Batch, UsageError
@@ -77,6 +78,39 @@ def test_the_terms_are_the_bound_and_many_samples_reach_the_evidence() -> None:
     with torch.no_grad():
         tight = torch.stack([model.log_prob(x, samples=20_000) for _ in range(5)])
     torch.testing.assert_close(tight.mean(0), evidence(model, x), rtol=0, atol=0.1)
+
+
+@torch.no_grad()
+def test_with_the_exact_posterior_of_a_linear_model_every_draw_of_the_bound_is_the_log_likelihood() -> None:
+    """Without hidden layers and with constant gates, a step of the IAF is a triangular matrix: correlated latents."""
+    torch.manual_seed(0)
+    model = FlowVAE(5, latent=3, hidden=(), flow="iaf", transforms=1, summary=2).double()
+    (layer,) = model.decoder.net.children()
+    weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")  # (5, 3) and (5,)
+    likelihood: Any = model.decoder.likelihood
+    noise = float(likelihood.scale) ** 2
+    x = torch.randn(7, 5, dtype=torch.float64)
+    covariance = torch.linalg.inv(torch.eye(3) + weight.T @ weight / noise)  # of z given x
+    factor = torch.linalg.cholesky(covariance)
+    step: Any = model.flow.transforms[0]
+    gate = step.output.bias[3:].sigmoid()
+    scale = factor.diagonal() / gate
+    step.output.weight.zero_()
+    step.output.weight[:3, 2:] = (factor / scale / (1 - gate).unsqueeze(1)).tril(-1)  # after the summary of two values
+    matrix = factor / scale  # of the step as a whole
+    (encoder,) = model.encoder.children()
+    assert isinstance(encoder, nn.Linear)
+    encoder.weight.zero_()
+    encoder.weight[:3] = torch.linalg.inv(matrix) @ covariance @ weight.T / noise
+    encoder.bias[:3] = -encoder.weight[:3] @ bias
+    encoder.bias[3:6] = scale.log()
+    evidence = MultivariateNormal(bias, weight @ weight.T + noise * torch.eye(5, dtype=torch.float64))
+    for _ in range(3):
+        torch.testing.assert_close(model.log_prob(x), evidence.log_prob(x), rtol=1e-10, atol=1e-10)
+    z = torch.randn(4, 7, 3, dtype=torch.float64)
+    mean = (x - bias) @ weight @ covariance / noise
+    exact = MultivariateNormal(mean, covariance).log_prob(z)
+    torch.testing.assert_close(model.encode(x).log_prob(z), exact, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Self, cast
+from typing import Literal, Self, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +18,14 @@ from deepcanon.models.adversarial._game import SLOPE, Game
 from deepcanon.models.adversarial._history import History
 from deepcanon.nn.connections import Residual
 from deepcanon.nn.dense import dense
+from deepcanon.nn.image_ends import ImageRows, ImageShape, known_shape
 from deepcanon.nn.rescale import Rescale, mean_and_std
 
 DOMAINS: tuple[Domain, ...] = ("x", "y")
 WAYS: tuple[tuple[Domain, Domain], ...] = (("x", "y"), ("y", "x"))
 """Both ways to map: from a domain to the other one."""
+Network = Literal["mlp", "convolutional"]
+HIDDEN: dict[Network, tuple[int, ...]] = {"mlp": (64, 64), "convolutional": (16, 32)}
 
 
 class CycleGAN(Game[TwoDomains]):
@@ -47,7 +50,13 @@ class CycleGAN(Game[TwoDomains]):
               \qquad (4)
 
     Half of the generated examples that a discriminator sees come from a history of those of earlier steps. All networks
-    work at unit scale: each domain is shifted and scaled by its mean and its standard deviation.
+    work at unit scale: each domain is shifted and scaled by its mean and its standard deviation. Dense generators learn
+    what they change, and begin near the identity. Convolutional ones are for images that differ by their looks, not by
+    where things are.
+
+    The mapping of digits to inverted colors, in half a minute on one core::
+
+        deepcanon train cyclegan --data inverted-digits --network convolutional --cycle 5 --steps 150
 
     References:
         | Unpaired Image-to-Image Translation using Cycle-Consistent Adversarial Networks (Zhu et al., 2017),
@@ -56,18 +65,28 @@ class CycleGAN(Game[TwoDomains]):
 
     Arguments:
         features: The dimension of both domains.
-        hidden: The widths of the hidden layers of all networks; their activation is leaky ReLU.
+        channels: The channels of an image, where the data are images.
+        height: The height of an image in pixels.
+        width: The width of an image in pixels.
+        network: The networks: ``mlp``, dense, or ``convolutional``, for images.
+        hidden: The widths of the hidden layers of all networks, or the channels of their convolutions; their activation
+            is leaky ReLU.
         cycle: The weight :math:`\lambda` of cycle consistency; the paper has 10, for images and other networks.
         identity: The weight :math:`\lambda_I` of the identity loss.
         history: The number of generated examples of each domain that are kept; 0 keeps none.
     """
 
     recipe = Recipe(optimizer="adam:betas=0.5/0.999", lr=3e-3, schedule="cosine", batch_size=128, epochs=40)
+    default_data = "two-domains"
 
     def __init__(
         self,
         features: int,
-        hidden: tuple[int, ...] = (64, 64),
+        channels: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
+        network: Network = "mlp",
+        hidden: tuple[int, ...] | None = None,
         cycle: float = 0.3,
         identity: float = 0.0,
         history: int = 512,
@@ -75,18 +94,19 @@ class CycleGAN(Game[TwoDomains]):
         super().__init__()
         at_least(1, features=features)
         at_least(0, history=history)
+        one_of(get_args(Network), network=network)
         if cycle < 0 or identity < 0:
             raise UsageError(f"the weights cycle and identity may not be negative (got {cycle} and {identity})")
         self.features = features
+        self.network = network
         self.cycle = cycle
         self.identity = identity
         self.history = history
-        leaky = partial(nn.LeakyReLU, SLOPE)
+        hidden = HIDDEN[network] if hidden is None else hidden
+        image = (channels, height, width)
         self.unit = nn.ModuleDict({domain: Rescale(features) for domain in DOMAINS})
-        self.generators = nn.ModuleDict(
-            {to: Residual(dense(features, features, hidden, activation=leaky)) for to in DOMAINS}
-        )
-        self.discriminators = nn.ModuleDict({to: dense(features, 1, hidden, activation=leaky) for to in DOMAINS})
+        self.generators = nn.ModuleDict({to: _generator(network, features, image, hidden) for to in DOMAINS})
+        self.discriminators = nn.ModuleDict({to: _discriminator(network, features, image, hidden) for to in DOMAINS})
         self.histories = nn.ModuleDict({to: History(history, features) for to in DOMAINS})
 
     @classmethod
@@ -102,6 +122,9 @@ class CycleGAN(Game[TwoDomains]):
                 raise DataError(f"both domains have {self.features} values an example; got {sizes[0]} and {sizes[1]}")
         for domain in DOMAINS:
             mean, std = mean_and_std(Batch(getattr(batch, domain)) for batch in data)
+            if self.network == "convolutional":
+                std = (std.square() + mean.var(correction=0)).sqrt()
+                mean = mean.mean().expand_as(mean)  # a convolution treats all pixels alike
             if std > 0:
                 self._unit(domain).set(1 / std, -mean / std)
 
@@ -148,8 +171,13 @@ class CycleGAN(Game[TwoDomains]):
         return self.map(x)
 
     def metrics(self, batch: TwoDomains) -> Terms:
-        """Means over both ways, at unit scale: distances of outputs to their domain, of cycles, of pairs."""
-        found: dict[str, list[Tensor]] = {"energy_distance": [], "cycle_distance": [], "pair_distance": []}
+        """Means over both ways, at unit scale: distances of outputs to their domain, of cycles, of pairs.
+
+        Of pairs also the share of outputs whose nearest example of the other domain is their own partner.
+        """
+        found: dict[str, list[Tensor]] = {
+            name: [] for name in ("energy_distance", "cycle_distance", "pair_distance", "partner_found")
+        }
         for here, to in WAYS:
             x, target = self._of(batch, here), self._of(batch, to)
             fake = self._generate(x, to)
@@ -157,6 +185,7 @@ class CycleGAN(Game[TwoDomains]):
             found["cycle_distance"].append(_distance(self._generate(fake, here), x))
             if isinstance(batch, ImagePairs):
                 found["pair_distance"].append(_distance(fake, target))
+                found["partner_found"].append(_partner_found(fake, target))
         return {name: torch.stack(both).mean() for name, both in found.items() if both}
 
     def _of(self, batch: TwoDomains, domain: Domain) -> Tensor:
@@ -176,6 +205,39 @@ class CycleGAN(Game[TwoDomains]):
 
     def _history(self, domain: Domain) -> History:
         return cast(History, self.histories[domain])
+
+
+def _generator(network: Network, features: int, image: ImageShape, hidden: tuple[int, ...]) -> nn.Module:
+    if network == "mlp":
+        return Residual(dense(features, features, hidden, activation=partial(nn.LeakyReLU, SLOPE)))
+    shape = known_shape(features, image)
+    layers: list[nn.Module] = []
+    channels = shape[0]
+    for wider in hidden:
+        layers += [nn.Conv2d(channels, wider, 3, padding=1), nn.LeakyReLU(SLOPE)]
+        channels = wider
+    return ImageRows(shape, *layers, nn.Conv2d(channels, shape[0], 3, padding=1))
+
+
+def _discriminator(network: Network, features: int, image: ImageShape, hidden: tuple[int, ...]) -> nn.Module:
+    if network == "mlp":
+        return dense(features, 1, hidden, activation=partial(nn.LeakyReLU, SLOPE))
+    shape = known_shape(features, image)
+    if min(shape[1:]) < 2 ** len(hidden):
+        raise UsageError(f"{len(hidden)} convolutions halve {shape[1]}x{shape[2]} pixels too often; give fewer widths")
+    layers: list[nn.Module] = []
+    channels = shape[0]
+    for wider in hidden:
+        layers += [nn.Conv2d(channels, wider, 4, stride=2, padding=1), nn.LeakyReLU(SLOPE)]
+        channels = wider
+    left = (shape[1] >> len(hidden)) * (shape[2] >> len(hidden))  # the pixels of the smallest maps
+    return nn.Sequential(ImageRows(shape, *layers), nn.Linear(channels * left, 1))
+
+
+def _partner_found(mapped: Tensor, partners: Tensor) -> Tensor:
+    """The share of mapped examples whose nearest of all ``partners`` is their own."""
+    nearest = torch.cdist(mapped, partners).argmin(1)
+    return (nearest == torch.arange(len(mapped), device=mapped.device)).to(mapped.dtype).mean()
 
 
 def _distance(x: Tensor, y: Tensor) -> Tensor:

@@ -123,7 +123,7 @@ class EncoderDecoder(Translator):
             self._target(tokens), causal=True, memory=state.memory, memory_mask=state.memory_mask,
             caches=caches, start=state.size,
         )  # fmt: skip
-        return self.token_embedding.logits(_scaled(h, self.out_scale))
+        return self._tied(_scaled(h, self.out_scale), self.token_embedding)
 
 
 def _scaled(h: Tensor, scale: float | None) -> Tensor:

@@ -186,8 +186,7 @@ class GPT(LanguageModel[Sequences]):
         return self._output_logits(run_blocks(self.blocks, self._embedded(x, 0), causal=True, bias=bias))  # eq. (1)
 
     def _output_logits(self, h: Tensor) -> Tensor:
-        h = self.norm(h)
-        return h if self.output_layer is not None else self.token_embedding.logits(h)  # eq. (2)
+        return self._tied(self.norm(h), self.token_embedding)  # eq. (2)
 
     def _bias(self, queries: int, keys: int) -> Tensor | None:
         """What relative positions add to the scores, (heads, queries, keys)."""

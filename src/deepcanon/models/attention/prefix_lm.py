@@ -73,6 +73,9 @@ class PrefixLM(Translator):
         positions: "learned" or "sinusoidal"; the target's go on where the prefix ends.
         longest: The most tokens of prefix and target for which positions are learned.
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128. None of
+            these shares its weights with E.
     """
 
     recipe = Recipe(
@@ -96,6 +99,7 @@ class PrefixLM(Translator):
         positions: Added = "sinusoidal",
         longest: int = 512,
         dropout: float = 0.0,
+        output: str = "softmax",
     ) -> None:
         super().__init__(vocab, target_vocab, begin_token, end_token)
         at_least(1, layers=layers, heads=heads, embedding=embedding, longest=longest)
@@ -108,6 +112,8 @@ class PrefixLM(Translator):
         self.blocks = nn.ModuleList(Block(embedding, heads, dropout, gelu) for _ in range(layers))
         self.norm = nn.LayerNorm(embedding)
         init_weights(self, layers, std=embedding**-0.5)
+        if output != "softmax":
+            self._head(output, embedding)
 
     @classmethod
     def example(cls) -> tuple[Self, SequencePairs]:
@@ -121,7 +127,7 @@ class PrefixLM(Translator):
         """The logits of the next token after each of the target tokens (B, t), and the state after the last."""
         if state is not None:
             h = self._states(self.token_embedding(tokens), state)
-            return self.token_embedding.logits(h), replace(state, size=state.size + tokens.shape[1])
+            return self._tied(h, self.token_embedding), replace(state, size=state.size + tokens.shape[1])
         x, lengths = self.source(tokens.shape[0])
         state = Decoding(lengths, x.shape[1], 0, [BlockCache.empty(x.shape[1] + ROOM) for _ in self.blocks])
         return self._first(x, tokens, state), replace(state, size=x.shape[1] + tokens.shape[1])
@@ -154,7 +160,7 @@ class PrefixLM(Translator):
     def _first(self, x: Tensor, tokens: Tensor, state: Decoding) -> Tensor:
         """The logits after each of the first target tokens, which are read together with their prefixes."""
         h = self._states(self._joined(x, tokens), state)
-        return self.token_embedding.logits(h[:, x.shape[1] :])  # eq. (2)
+        return self._tied(h[:, x.shape[1] :], self.token_embedding)  # eq. (2)
 
     def _joined(self, x: Tensor, tokens: Tensor) -> Tensor:
         return torch.cat([self.token_embedding.of_source(x), self.token_embedding(tokens)], 1)

@@ -59,6 +59,9 @@ class T5(EncoderDecoder):
         buckets: The number of buckets of distances, an even number.
         max_distance: The distance from which on all share a bucket.
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128. None of
+            these shares its weights with E.
     """
 
     recipe = Recipe(lr=3e-3, schedule="cosine:warmup=100", batch_size=64, epochs=4, clip="norm:1.0")
@@ -77,6 +80,7 @@ class T5(EncoderDecoder):
         buckets: int = 32,
         max_distance: int = 128,
         dropout: float = 0.0,
+        output: str = "softmax",
     ) -> None:
         super().__init__(vocab, target_vocab, begin_token, end_token)
         at_least(1, layers=layers, heads=heads, embedding=embedding)
@@ -98,6 +102,8 @@ class T5(EncoderDecoder):
         self.token_embedding = SharedEmbedding(vocab, target_vocab, embedding)  # E
         self.out_scale = embedding**-0.5  # eq. (2)
         self._init_weights()
+        if output != "softmax":
+            self._head(output, embedding)
 
     @classmethod
     def example(cls) -> tuple[Self, SequencePairs]:

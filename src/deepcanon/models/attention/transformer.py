@@ -56,6 +56,9 @@ class Transformer(EncoderDecoder):
         positions: "sinusoidal", "learned", "rotary", "relative" (a bias of self-attention) or "none".
         longest: The most tokens of a source or target for which positions are learned.
         dropout: The dropout probability of embeddings, attention weights and what a block adds.
+        output: The output layer. Where the vocabulary is large, training costs less with hierarchical, importance,
+            adaptive, nce or negative, which take options: hierarchical:tree=balanced, nce:samples=128. None of
+            these shares its weights with E.
     """
 
     recipe = Recipe(lr=2e-3, schedule="cosine:warmup=100", batch_size=64, epochs=4, clip="norm:1.0")
@@ -74,6 +77,7 @@ class Transformer(EncoderDecoder):
         positions: Place = "sinusoidal",
         longest: int = 512,
         dropout: float = 0.0,
+        output: str = "softmax",
     ) -> None:
         super().__init__(vocab, target_vocab, begin_token, end_token)
         at_least(1, layers=layers, heads=heads, embedding=embedding, longest=longest)
@@ -97,6 +101,8 @@ class Transformer(EncoderDecoder):
         self.in_scale = embedding**0.5  # eq. (1)
         self.token_embedding = SharedEmbedding(vocab, target_vocab, embedding)  # E of eq. (2)
         nn.init.normal_(self.token_embedding.weight, std=embedding**-0.5)
+        if output != "softmax":
+            self._head(output, embedding)
 
     @classmethod
     def example(cls) -> tuple[Self, SequencePairs]:

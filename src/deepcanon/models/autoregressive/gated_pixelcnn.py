@@ -36,15 +36,24 @@ class GatedPixelCNN(AutoregressiveImages[Batch]):
         maps: The number of feature maps in each layer, a multiple of ``channels``.
         layers: The number of gated layers.
         reach: How many pixels a layer looks up, to the left, and above to both sides.
+        dilations: How far apart these pixels are, layer by layer; after the last one they begin anew.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=64, epochs=20)
 
     def __init__(
-        self, channels: int, height: int, width: int, levels: int, maps: int = 32, layers: int = 4, reach: int = 2
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        levels: int,
+        maps: int = 32,
+        layers: int = 4,
+        reach: int = 2,
+        dilations: tuple[int, ...] = (1,),
     ) -> None:
         super().__init__(channels, height, width, levels)
-        self.net = GatedPixelNet(channels, levels, maps, layers, reach)  # eqs. (1) and (2)
+        self.net = GatedPixelNet(channels, levels, maps, layers, reach, dilations)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import cycle, islice
 from typing import Self
 
 import torch
@@ -22,8 +24,9 @@ class PixelCNN(AutoregressiveImages[Batch]):
     .. math:: h \leftarrow h + U * \mathrm{relu}(C * \mathrm{relu}(D * \mathrm{relu}(h))) \qquad (2)
 
     A masked convolution of 7x7 pixels is followed by residual blocks, in which a masked convolution C sees 3x3 pixels
-    of half as many maps. One pass gives the probabilities of all pixels, each a softmax over the gray levels. A stack
-    of masked convolutions has a blind spot: however deep, it never sees some of the pixels above to the right, which a
+    of half as many maps; with ``dilations`` these lie farther apart, and a pixel sees more of the image at the same
+    cost. One pass gives the probabilities of all pixels, each a softmax over the gray levels. A stack of masked
+    convolutions has a blind spot: however deep, it never sees some of the pixels above to the right, which a
     ``gated_pixelcnn`` does. Samples are drawn pixel by pixel, of which each layer computes only that pixel.
 
     References:
@@ -37,14 +40,26 @@ class PixelCNN(AutoregressiveImages[Batch]):
         maps: The number of feature maps inside a block, a multiple of ``channels``; between blocks there are twice as
             many.
         layers: The number of residual blocks.
+        dilations: How far apart the 3x3 pixels are, block by block; after the last one they begin anew.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=64, epochs=20)
 
-    def __init__(self, channels: int, height: int, width: int, levels: int, maps: int = 24, layers: int = 5) -> None:
+    def __init__(
+        self,
+        channels: int,
+        height: int,
+        width: int,
+        levels: int,
+        maps: int = 24,
+        layers: int = 5,
+        dilations: tuple[int, ...] = (1,),
+    ) -> None:
         super().__init__(channels, height, width, levels)
         at_least(0, layers=layers)
-        self.net = PixelNet(channels, levels, maps, [ResidualConv] * layers)  # eqs. (1) and (2)
+        at_least(1, dilations=len(dilations))
+        blocks = [partial(ResidualConv, dilation=dilation) for dilation in islice(cycle(dilations), layers)]
+        self.net = PixelNet(channels, levels, maps, blocks)  # eqs. (1) and (2)
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:

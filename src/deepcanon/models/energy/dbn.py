@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import softplus
 
 from deepcanon.core import Batch, Density, Descend, LikelihoodKind, Recipe, Terms, Turn, UsageError
-from deepcanon.core.checks import flat
+from deepcanon.core.checks import at_least, flat
 from deepcanon.models.energy._greedy import Greedy
 from deepcanon.models.energy._rbm import BinaryHarmonium, bernoulli
 
@@ -121,16 +121,21 @@ class DBN(Greedy[Batch], Density[Batch]):
         return {"wake": -wake.mean(), "top": top, "sleep": -sleep.mean()}
 
     @torch.no_grad()
+    def log_unnormalized(self, x: Tensor, samples: int = 1, generator: Generator | None = None) -> Tensor:
+        """The bound (3) by so many samples plus log Z of the top machine, (B,), which so need not be known."""
+        at_least(1, samples=samples)
+        weights = self._log_weight(x.repeat(samples, *[1] * (x.ndim - 1)), generator).reshape(samples, len(x))
+        return weights.logsumexp(0) - math.log(samples)  # eq. (3)
+
+    @torch.no_grad()
     def _estimate(self, x: Tensor, samples: int | None, generator: Generator | None) -> Tensor:
-        count = samples or 1
-        weights = self._log_weight(x.repeat(count, *[1] * (x.ndim - 1)), generator).reshape(count, len(x))
-        return weights.logsumexp(0) - math.log(count) - self._log_partition(generator)
+        return self.log_unnormalized(x, samples or 1, generator) - self._log_partition(generator)
 
     def _log_weight(self, x: Tensor, generator: Generator | None) -> Tensor:
         """The logarithm of one ratio of (3) without Z, (B,), its hidden layers drawn from q."""
         states = self._up(x, len(self.recognition), generator)
         joint = self._log_generative(states) - self.top.energy(states[-1])  # eq. (1)
-        return joint - self._log_recognition(states)  # eq. (3)
+        return joint - self._log_recognition(states)
 
     def _log_partition(self, generator: Generator | None) -> Tensor:
         exact = self.top.exact_log_partition()

@@ -35,6 +35,13 @@ class GaussianRBM(Harmonium[Batch]):
 
     .. math:: \nabla_v \log p(v) = (\hat v - v) / \sigma^2, \qquad \hat v = b + W p(h = 1 \mid v) \qquad (4)
 
+    Learning starts at the covariance of probabilistic PCA; from small random weights, hidden units may settle on the
+    same direction for good. The columns of W are principal components :math:`u_j` of the data, those with eigenvalues
+    :math:`\lambda_j > \sigma^2`. Since they are orthogonal, all hidden states are equally likely at first.
+
+    .. math:: w_j = 2 \sqrt{\lambda_j - \sigma^2} \, u_j, \quad b = -\tfrac12 \textstyle\sum_j w_j, \qquad
+              \operatorname{Cov} v = \sigma^2 I + \tfrac14 W W^\top \qquad (5)
+
     The machine works on standardized data, and its energy counts the change of units, so that likelihoods are those of
     the data. Chains and annealing are those of the binary machine: annealing starts at a single Gaussian with the
     variances :math:`\sigma^2`. Chains hardly ever cross from one Gaussian to another that lies far off, so that with at
@@ -97,10 +104,23 @@ class GaussianRBM(Harmonium[Batch]):
     def support(self) -> Support:
         return "real"
 
+    @torch.no_grad()
     def prepare(self, data: Iterable[Batch]) -> None:
-        """Take the mean and the standard deviation of each feature, by which data are standardized."""
+        """Standardize by the mean and the standard deviation of each feature, and start at the covariance (5).
+
+        Hidden units beyond those with a principal component of their own keep their small random weights.
+        """
         super().prepare(data)
         self.standardize.fit(data)
+        products, count = torch.zeros(self.features, self.features, dtype=torch.float64), 0
+        for batch in data:
+            z = self._states(batch.x).double()
+            products, count = products.to(z) + z.T @ z, count + len(z)
+        values, components = (part.flip(-1)[..., : self.units] for part in torch.linalg.eigh(products / count))
+        excess = values - self.log_variance.exp().mean()  # the variances are equal here
+        own = int((excess > 0).sum())
+        self.weight[:, :own] = (2 * components * excess.sqrt())[:, :own].to(self.weight)  # eq. (5)
+        self.visible_bias.copy_(-0.5 * self.weight.sum(1))
 
     def _states(self, x: Tensor) -> Tensor:
         z: Tensor = self.standardize(flat(x, self.features))

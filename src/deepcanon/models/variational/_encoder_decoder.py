@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.distributions import Distribution, Independent, Normal
+from torch.distributions import Distribution
 
 from deepcanon.core import Support
 from deepcanon.core.checks import at_least, flat
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
+from deepcanon.distributions.diagonal import Diagonal
 from deepcanon.distributions.likelihoods import Likelihood, LikelihoodName, likelihood_layer
 from deepcanon.models.variational._variational import Variational
 from deepcanon.nn.activations import Activation
@@ -91,5 +92,4 @@ class VariationalAutoencoder(Variational[B]):
 
 def diagonal_gaussian(numbers: Tensor) -> Distribution:
     """The Gaussian whose means are the first half of these numbers, and log-scales the second, (..., 2 D)."""
-    mean, log_scale = numbers.chunk(2, dim=-1)
-    return Independent(Normal(mean, log_scale.exp(), validate_args=False), 1, validate_args=False)
+    return Diagonal(*numbers.chunk(2, dim=-1))

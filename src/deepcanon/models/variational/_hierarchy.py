@@ -16,7 +16,7 @@ from deepcanon.distributions.chained import Chained
 from deepcanon.distributions.likelihoods import LikelihoodName
 from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
 from deepcanon.nn.activations import Activation
-from deepcanon.nn.dense import dense
+from deepcanon.nn.dense import dense, side_by_side
 
 
 class Hierarchy(VariationalAutoencoder[Batch]):
@@ -75,8 +75,7 @@ class Hierarchy(VariationalAutoencoder[Batch]):
         rows = self._staged(x)
 
         def rise(net: nn.Module, z: Tensor) -> Distribution:
-            given = z if self.markov else torch.cat([rows.expand(*z.shape[:-1], -1), z], -1)
-            return diagonal_gaussian(net(given))
+            return diagonal_gaussian(net(z) if self.markov else side_by_side(net, rows, z))
 
         steps = [partial(rise, net) for net in self.up]
         lowest = diagonal_gaussian(full(self.encoder(rows)))

@@ -9,11 +9,12 @@ from typing import Self
 
 import torch
 from torch import Generator, Tensor
-from torch.distributions import Distribution, Independent, Normal
+from torch.distributions import Distribution
 
 from deepcanon.core import Conditional, DataError, Density, LikelihoodKind, draw, drawing_from
 from deepcanon.core.checks import is_binary, only_real
 from deepcanon.core.turn import B
+from deepcanon.distributions.diagonal import Diagonal
 from deepcanon.distributions.divergence import divergence, drawn
 
 CHUNK = 2**22
@@ -59,7 +60,7 @@ class Variational(Density[B]):
     def prior(self) -> Distribution:
         """The prior p(z); where it depends on a context, one for each row of it."""
         zeros = next(self.parameters()).new_zeros(self.latent)
-        return Independent(Normal(zeros, torch.ones_like(zeros), validate_args=False), 1, validate_args=False)
+        return Diagonal(zeros, zeros)
 
     def prepare(self, data: Iterable[B]) -> None:
         """Refuse data on which the likelihood would grow without end."""

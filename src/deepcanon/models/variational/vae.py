@@ -6,12 +6,12 @@ from typing import Self
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, Independent, Normal
+from torch.distributions import Distribution
 
 from deepcanon.core import Batch, Recipe, Terms
 from deepcanon.core.checks import at_least
 from deepcanon.distributions.likelihoods import LikelihoodName
-from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder
+from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
 from deepcanon.nn.activations import Activation
 
 
@@ -89,9 +89,4 @@ class VAE(VariationalAutoencoder[Batch]):
 
     def encode(self, x: Tensor) -> Distribution:
         """The approximate posterior q(z | x) of each example."""
-        mean, log_scale = self._code(x)
-        return Independent(Normal(mean, log_scale.exp(), validate_args=False), 1, validate_args=False)  # eq. (2)
-
-    def _code(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        mean, log_scale = self._encoded(x).chunk(2, dim=-1)  # (B, latent) each
-        return mean, log_scale
+        return diagonal_gaussian(self._encoded(x))  # eq. (2)

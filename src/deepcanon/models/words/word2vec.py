@@ -202,23 +202,21 @@ class Word2Vec(WordVectors):
             return self._gradient_by_paths(batch)
         scores = self._scores(batch)
         terms, pull, push = self._gradients_by_scores(scores)
-        hidden = scores.hidden
-        by_hidden = torch.bmm(push, scores.noise)
-        by_noise = torch.bmm(push.mT, hidden)
+        hidden, outputs, noise = scores.hidden, scores.outputs, scores.noise
+        # Gradients are written over vectors that are needed no more: fresh memory would cost as much as the products.
         if scores.contexts is None:
-            by_hidden.baddbmm_(pull, scores.outputs)
-            by_outputs = torch.bmm(pull.mT, hidden)
-            self.vectors.grad = _summed(self.vectors, (scores.text.words, by_hidden))
-            self.contexts.grad = _summed(
-                self.contexts, (scores.text.around, by_outputs), (scores.noise_words, by_noise)
-            )
+            output_words = scores.text.around
+            by_words = torch.bmm(push, noise).baddbmm_(pull, outputs)
+            by_noise = torch.bmm(push.mT, hidden, out=noise)
+            by_outputs = torch.bmm(pull.mT, hidden, out=outputs)
         else:
-            by_hidden.addcmul_(pull, scores.outputs)
+            output_words = scores.text.words
+            by_hidden = outputs.mul_(pull).baddbmm_(push, noise)
             by_words = scores.contexts.spread(by_hidden.flatten(0, 1))
-            self.vectors.grad = _summed(self.vectors, (scores.text.words, by_words))
-            self.contexts.grad = _summed(
-                self.contexts, (scores.text.words, hidden.mul_(pull)), (scores.noise_words, by_noise)
-            )
+            by_noise = torch.bmm(push.mT, hidden, out=noise)
+            by_outputs = hidden.mul_(pull)
+        self.vectors.grad = _summed(self.vectors, (scores.text.words, by_words))
+        self.contexts.grad = _summed(self.contexts, (output_words, by_outputs), (scores.noise_words, by_noise))
         return terms
 
     def _gradient_by_paths(self, batch: Sequences) -> Callable[[], Terms]:

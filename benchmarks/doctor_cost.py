@@ -1,0 +1,63 @@
+"""The share of the time of a training that the doctor takes as an observer, for ``benchmarks/doctor.py --part cost``.
+
+Whole trainings with and without it take turns in one process, in processor time; the ratio is the median over pairs of
+neighbors, next to a control of trainings without it against each other. Means would be moved by whatever else runs.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+import torch
+
+import deepcanon as dc
+from deepcanon.blueprints import blueprint
+from deepcanon.data import Dataset
+from deepcanon.diagnosis.during_training import Doctor
+
+TRAININGS = {
+    "mlp:hidden=512/512": ("mnist-sized noise", 150),
+    "mlp": ("digits", 2000),
+    "cnn": ("digits", 250),
+    "vae": ("digits:dequantized", 1200),
+    "gpt:layers=2,embedding=64": ("text:length=64", 80),
+    "gcn": ("block-model", 1000),
+}
+"""The models, each with its data and the steps of one training, some seconds long."""
+
+
+def main(pairs: int) -> None:
+    print("| model | data | steps | with the doctor | control | looks |\n|---|---|---|---|---|---|")
+    for words, (name, steps) in TRAININGS.items():
+        data = noise() if name == "mnist-sized noise" else dc.load_data(name)
+        one(words, data, steps, watched=True)  # which sets everything up
+        kinds = {"without": False, "with": True, "again": False}
+        taken: dict[str, list[float]] = {kind: [] for kind in kinds}
+        looks = 0
+        for number in range(pairs):
+            for kind in kinds if number % 2 == 0 else reversed(kinds):
+                seconds, seen = one(words, data, steps, watched=kinds[kind])
+                taken[kind].append(seconds)
+                looks = max(looks, seen)
+        cost, control = (
+            statistics.median(a / b for a, b in zip(taken[kind], taken["without"], strict=True)) - 1
+            for kind in ("with", "again")
+        )
+        print(f"| {words} | {name} | {steps} | {100 * cost:+.1f} % | {100 * control:+.1f} % | {looks} |", flush=True)
+
+
+def one(words: str, data: Dataset[Any], steps: int, watched: bool) -> tuple[float, int]:
+    """The processor time of one training, and how often the doctor has looked."""
+    model = blueprint(words).build(data.model_sizes, data.name)
+    doctor = Doctor(notify=lambda _: None)
+    begun = time.process_time()
+    dc.fit(model, data, steps=steps, quiet=True, evaluate=False, observers=[doctor] if watched else [])
+    return time.process_time() - begun, doctor.looks
+
+
+def noise() -> Dataset[Any]:
+    """Noise of the size of MNIST."""
+    random = torch.Generator().manual_seed(0)
+    return dc.from_tensors(torch.rand(20_000, 784, generator=random), torch.randint(10, (20_000,), generator=random))

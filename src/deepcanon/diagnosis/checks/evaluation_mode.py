@@ -1,0 +1,140 @@
+"""Evaluation mode: what the model answers depends on the example alone, and is the same every time.
+
+Measured in evaluation mode; exact. Twice the same batch: dropout that stays active gives two answers
+(``functional.dropout`` without ``training=self.training``). An example alone and in its batch: batch normalization by
+the statistics of the batch, or an operation over the wrong axis, gives two answers. Models of ours that draw by other
+means than dropout (a sampled latent) are let pass, and modules where answers differ little. And the training step
+leaves the model in training mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import GraphBatch
+from deepcanon.diagnosis.anatomy import Operations
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip, evaluating
+from deepcanon.train.randomness import seed_all
+
+STAGE, PLACE = "wiring", 50
+
+CLOSE = 1e-3
+"""Answers in other batches may differ by so much of their spread: sums are rounded in another order."""
+
+NOISY = 0.1
+"""Answers of a module of the user's that differ by more of their spread are noise, not a sampled latent's."""
+
+DROPOUTS = frozenset({"dropout", "dropout_", "alpha_dropout", "feature_dropout", "feature_alpha_dropout", "dropout1d",
+                      "dropout2d", "dropout3d"})  # fmt: skip
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    batch = patient.batch(8)
+    if isinstance(batch, GraphBatch) or len(batch) < 2 or (patient.ours is not None and patient.ours.relates_examples):
+        raise Skip("the examples of a batch belong together")
+    model = patient.twin()
+    with evaluating(model):
+        seed_all(0)
+        one = patient.outputs(model, batch)
+        with Operations(DROPOUTS | {"batch_norm"}) as used:
+            seed_all(1)
+            other = patient.outputs(model, batch)
+        if not isinstance(one, Tensor) or not one.is_floating_point() or one.ndim < 1:
+            raise Skip("the outputs are not one tensor of numbers")
+        if not _close(one, other):
+            if any(_drops(args, kwargs) for name, args, kwargs in used.seen if name in DROPOUTS):
+                yield Diagnosis(
+                    cause="train mode in evaluation",
+                    evidence={"largest_difference": float((one - other).abs().max())},
+                    advice="use nn.Dropout, or functional.dropout(x, p, training=self.training)",
+                    where="dropout is active in evaluation mode",
+                    confirmed_by="exact: two passes in evaluation mode differ",
+                )
+                return
+            patient.note(random_in_evaluation=True)
+            if patient.ours is None and patient.task != "none" and not _close(one, other, NOISY):
+                yield Diagnosis(
+                    cause="train mode in evaluation",
+                    evidence={"largest_difference": float((one - other).abs().max())},
+                    advice="draw noise only if self.training",
+                    where="noise is drawn in evaluation mode",
+                    confirmed_by="exact: two passes in evaluation mode differ",
+                )
+            return
+        if len(one) != len(batch):
+            return
+        yield from _alone(patient, model, one, used)
+    yield from _left_in_evaluation(patient)
+
+
+def _drops(args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+    training = kwargs.get("training", args[2] if len(args) > 2 else True)
+    return bool(training)
+
+
+def _close(one: Tensor, other: Tensor, share: float = CLOSE) -> bool:
+    if one.shape != other.shape:
+        return False
+    spread = float(one.double().std().nan_to_num()) if one.numel() > 1 else 0.0
+    scale = max(spread, 1e-3 * float(one.abs().max().nan_to_num()), 1e-12)
+    return float((one - other).abs().max().nan_to_num()) <= share * scale
+
+
+def _alone(patient: Patient, model: nn.Module, together: Tensor, used: Operations) -> Iterator[Diagnosis]:
+    batch = patient.batch(8)
+    try:
+        alone = torch.cat([patient.outputs(model, batch.select(torch.tensor([place]))) for place in range(len(batch))])
+    except (RuntimeError, ValueError, IndexError):
+        alone = torch.cat([patient.outputs(model, batch.select(torch.tensor([place, place])))[:1]
+                           for place in range(len(batch))])  # fmt: skip
+    if _close(together, alone):
+        return
+    normed = [args for name, args, kwargs in used.seen if name == "batch_norm" and _by_batch(args, kwargs)]
+    gap = float((together - alone).abs().max())
+    if normed:
+        yield Diagnosis(
+            cause="train mode in evaluation",
+            evidence={"largest_difference": gap},
+            advice="keep running statistics (track_running_stats=True) and use them in evaluation (training=False)",
+            where="batch norm uses the statistics of the batch in evaluation mode",
+            confirmed_by="exact: an example alone and in its batch get two answers",
+        )
+        return
+    yield Diagnosis(
+        cause="examples mix within a batch",
+        evidence={"largest_difference": gap},
+        advice="look for softmax, mean, reshape or attention over axis 0, which is that of the examples",
+        where="forward",
+        confirmed_by="exact: an example alone and in its batch get two answers",
+    )
+
+
+def _by_batch(args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+    return bool(kwargs.get("training", args[5] if len(args) > 5 else False))
+
+
+def _left_in_evaluation(patient: Patient) -> Iterator[Diagnosis]:
+    """A step of the user's own that trains in evaluation mode, where that makes a difference."""
+    if patient.step is None or patient.optimizer is None:
+        return
+    model, optimizer = patient.twins()
+    differs = [module for module in model.modules()
+               if isinstance(module, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._BatchNorm)]  # fmt: skip
+    modes: list[bool] = []
+    hook = model.register_forward_pre_hook(lambda module, _: modes.append(module.training))
+    for number, batch in zip(range(1, 3), patient.batches(), strict=False):
+        model.train()
+        patient.call_step(model, optimizer, batch, number)
+    hook.remove()
+    if differs and modes and not any(modes):
+        yield Diagnosis(
+            cause="the model is trained in evaluation mode",
+            evidence={"layers_that_differ": len(differs)},
+            advice="call model.train() before the training step",
+            where="step",
+            confirmed_by="exact: the mode in which the step calls the model",
+        )

@@ -1,0 +1,80 @@
+"""Frozen layers: what is left to train suffices.
+
+Measured, where a training is stuck: whether parameters are frozen or left out of the optimizer. Named only if a copy
+that trains all of them gains, for two seeds. Layers that are frozen on purpose, as those of a pretrained network, are
+fine while the rest learns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from torch import nn
+
+from deepcanon.core import Descend, Model
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.repair import compare, helps
+from deepcanon.diagnosis.trial import Change
+
+STAGE, PLACE = "start", 5
+
+WEAK = 0.7
+"""A training that leaves less than this share of the constant answer's loss has enough to train."""
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    held = _held(patient)
+    frozen = [name for name, p in patient.model.named_parameters() if not p.requires_grad or id(p) not in held]
+    patient.note(frozen=len(frozen))
+    if not frozen:
+        return
+    course = patient.reference
+    if patient.baseline is None or (course.finite and course.last < WEAK * patient.baseline):
+        return
+    if patient.by_turns:
+        found = compare(patient, Change("with all parameters trained", on_model=_all_in_one))
+    else:
+        found = compare(patient, Change("with all parameters trained"), by=_thawed(patient))
+    if helps(patient, found):
+        thawed = [name for name, p in patient.model.named_parameters() if p.requires_grad and id(p) not in held]
+        yield Diagnosis(
+            cause="parameters not in the optimizer" if len(thawed) == len(frozen) else "frozen parameters",
+            evidence={"frozen": ", ".join(frozen[:6]), "number": len(frozen), **found.evidence()},
+            advice="train them: requires_grad=True, and give them to the optimizer",
+            where=frozen[0],
+            confirmed_by="a copy that trains all parameters gains, for two seeds",
+        )
+
+
+def _held(patient: Patient) -> set[int]:
+    """The parameters that are trained."""
+    if patient.optimizer is not None:
+        return {id(p) for group in patient.optimizer.param_groups for p in group["params"]}
+    assert patient.ours is not None
+    turns = patient.ours.turns()
+    if len(turns) != 1 or not isinstance(turns[0], Descend) or turns[0].gradient is not None:
+        raise Skip("a model of several turns, or of gradients by hand, trains what it means to")
+    if patient.settings["freeze"] or any(not p.requires_grad for p in patient.model.parameters()):
+        raise Skip("parameters are frozen on purpose")
+    return {id(p) for p in turns[0].parameters}
+
+
+def _all_in_one(model: nn.Module) -> None:
+    """Let the model descend on all its parameters."""
+    assert isinstance(model, Model)
+    model.__dict__["turns"] = lambda: [Descend(model.loss, model.parameters())]
+
+
+def _thawed(patient: Patient) -> Patient:
+    """The same training, of all parameters."""
+    assert patient.optimizer is not None
+    model, optimizer = patient.twins()
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    for parameter in model.parameters():
+        parameter.requires_grad_(parameter.is_floating_point())
+    others = [p for p in model.parameters() if id(p) not in held and p.requires_grad]
+    if others:
+        optimizer.add_param_group({"params": others})
+    return replace(patient, model=model, optimizer=optimizer)

@@ -1,0 +1,125 @@
+"""Learning rate: it is neither so high that the loss explodes or is stuck, nor so low that nothing moves.
+
+Measured: the training as it is, next to copies with other rates, by powers of ten. Too high is named where it diverges,
+rises or is stuck and a copy with a lower rate gains, for two seeds. Too low is named where a step moves the weights by
+less than a third of the least of healthy trainings (the median over matrices of |update| / |weights|) and the loss
+falls by less than 2 % of what it does at a higher rate. The range test (Smith, 2017, https://arxiv.org/abs/1506.01186)
+gives the interval that is suggested and the rate at which the loss explodes to three times its first value. Losses that
+do not measure fit (games) are not examined.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from deepcanon.diagnosis import thresholds
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.rates import range_test, update_ratio
+from deepcanon.diagnosis.repair import ails, compare, helps, is_stuck
+from deepcanon.diagnosis.repairs import times
+from deepcanon.diagnosis.trial import Course
+
+STAGE, PLACE = "optimizer", 30
+
+LOWER = (0.1, 0.01, 1e-3, 1e-4)
+HIGHER = (10.0, 100.0, 1e3, 1e4, 1e6)
+LITTLE = 0.02
+"""Progress below this share of that at a higher rate is too little."""
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    if patient.ours is not None and patient.by_turns and patient.ours.surrogate:
+        raise Skip("the loss does not measure fit")
+    course = patient.reference
+    if not course.losses:
+        raise Skip("the loss of a step is not known")
+    update = update_ratio(patient)
+    patient.note(rate=patient.rate, update=update, first=course.first, last=course.last)
+    if ails(patient):
+        yield from _too_high(patient, update)
+    if course.finite:
+        yield from _too_low(patient, course, update)
+
+
+def _too_high(patient: Patient, update: float | None) -> Iterator[Diagnosis]:
+    limit = thresholds.of("learning_rate", "update")
+    if update is not None and update < limit.healthy_low:
+        return  # steps are small already
+    ends: list[tuple[float, float]] = []
+    for factor in LOWER:
+        ends.append((patient.train(change=times(factor)).last, factor))
+        if len(ends) > 1 and ends[-1][0] > ends[-2][0] < patient.reference.last:
+            break  # it does worse again
+    best = compare(patient, times(min(ends)[1]))
+    if not helps(patient, best):
+        return
+    tested = range_test(patient)
+    explodes = tested["explodes_at"]
+    yield Diagnosis(
+        cause="learning rate too high",
+        evidence={
+            "rate": patient.rate,
+            "update_by_weight": update if update is not None else math.nan,
+            "explodes_at": explodes if explodes is not None else "not within the range",
+            **best.evidence(),
+            "range": tested,
+        },
+        advice=f"lower it: {patient.rate * best.change.rate:.2g} does well here",
+        where="optimizer",
+        confirmed_by=f"copies with {best.change.words} gain, for two seeds",
+        margin=None if update is None else update / limit.high,
+    )
+
+
+def _too_low(patient: Patient, course: Course, update: float | None) -> Iterator[Diagnosis]:
+    limit = thresholds.of("learning_rate", "update")
+    if update is None or update >= limit.low:
+        return
+    best: Course | None = None
+    for factor in HIGHER:
+        if patient.rate == 0:
+            break
+        trial = patient.train(change=times(factor))
+        if trial.finite and (best is None or trial.last < best.last):
+            best, chosen = trial, factor
+    if best is None:
+        if update == 0 and patient.rate == 0:
+            yield _low(patient, course, update, math.nan, None, limit)
+        return
+    still = patient.still.last
+    progress = (still - course.last) / (still - best.last) if best.last < still else 1.0
+    patient.note(progress=progress)
+    if progress < LITTLE and not is_stuck(patient, best):
+        yield _low(patient, course, update, progress, (chosen, best), limit)
+
+
+def _low(
+    patient: Patient,
+    course: Course,
+    update: float,
+    progress: float,
+    best: tuple[float, Course] | None,
+    limit: thresholds.Limit,
+) -> Diagnosis:
+    from deepcanon.diagnosis.repair import thinned
+
+    curves = {"as it is": thinned(course.losses)}
+    if best is not None:
+        curves[times(best[0]).words] = thinned(best[1].losses)
+    higher = f": {patient.rate * best[0]:.2g} does well here" if best is not None else ""
+    return Diagnosis(
+        cause="learning rate too low",
+        evidence={
+            "rate": patient.rate,
+            "update_by_weight": update,
+            "share_of_the_progress": progress,
+            "curves": curves,
+            "figure": "curves",
+        },
+        advice=f"raise it{higher}",
+        where="optimizer",
+        confirmed_by="a copy with a higher rate makes fifty times the progress",
+        margin=limit.low / update if update > 0 else None,
+    )

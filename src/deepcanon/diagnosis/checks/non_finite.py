@@ -1,0 +1,115 @@
+"""Non-finite values: the loss and its gradient are finite numbers, at the start and as far as a trial goes.
+
+Measured: the loss on a few batches, and its gradient; where one is NaN or infinite, the first operation that makes such
+a number of finite ones is found by running the pass again under a dispatcher that sees every result. A logarithm or a
+square root of 0, a division by 0 and an exponential that overflows are the usual ones. Exact. In the precision of the
+training: the microscope (docs/microscope.md), which computes in double precision, shows the same operation on its
+graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import AnyBatch
+from deepcanon.diagnosis.anatomy import first_bad_operation, recorded
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient
+
+STAGE, PLACE = "loss", 5
+
+BATCHES, MANY = 2, 512
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    if patient.ours is not None and patient.by_turns and not patient.ours.turns():
+        return
+    for batch in _batches(patient):
+        model = patient.twin()
+        loss = patient.loss(model, batch)
+        if not bool(torch.isfinite(loss.detach()).all()):
+            yield _of_loss(patient, batch, float(loss.detach().sum()))
+            return
+        if loss.requires_grad:
+            bad = _bad_gradient(model, loss)
+            if bad:
+                yield _of_gradient(patient, batch, bad)
+                return
+    patient.note(batches=BATCHES)
+
+
+def _batches(patient: Patient) -> Iterator[AnyBatch]:
+    """A few training batches, and many examples at once."""
+    for _, batch in zip(range(BATCHES), patient.batches(), strict=False):
+        yield batch
+    yield patient.batch(MANY)
+
+
+def _bad_gradient(model: nn.Module, loss: Tensor) -> str:
+    names = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(loss, [p for _, p in names], allow_unused=True)
+    for (name, _), gradient in zip(names, gradients, strict=True):
+        dense = gradient.coalesce().values() if gradient is not None and gradient.is_sparse else gradient
+        if dense is not None and not bool(torch.isfinite(dense).all()):
+            return name
+    return ""
+
+
+def _of_loss(patient: Patient, batch: AnyBatch, value: float) -> Diagnosis:
+    model = patient.twin()
+    operation = first_bad_operation(lambda: patient.loss(model, batch))
+    layer = _layer(patient, batch)
+    return Diagnosis(
+        cause="non-finite values",
+        evidence={"loss": "NaN" if math.isnan(value) else "infinite", "first_operation": operation or "not found"},
+        advice=_advice(operation),
+        where=layer or operation or "loss",
+        confirmed_by="exact: the first operation that makes such a number of finite ones",
+    )
+
+
+def _layer(patient: Patient, batch: AnyBatch) -> str:
+    """The first layer whose output is not finite."""
+    model = patient.twin()
+    with recorded(model) as calls:
+        patient.loss(model, batch)
+    for call in calls:
+        if isinstance(call.output, Tensor) and not bool(torch.isfinite(call.output.detach()).all()):
+            return call.name
+    return ""
+
+
+def _of_gradient(patient: Patient, batch: AnyBatch, parameter: str) -> Diagnosis:
+    operation = ""
+    model = patient.twin()
+    try:
+        with torch.autograd.set_detect_anomaly(True):
+            loss = patient.loss(model, batch)
+            torch.autograd.grad(loss, [p for p in model.parameters() if p.requires_grad], allow_unused=True)
+    except RuntimeError as error:
+        words = str(error).split("'")
+        operation = words[1].removesuffix("Backward0").lower() if len(words) > 1 else ""
+    return Diagnosis(
+        cause="non-finite values",
+        evidence={"gradient_of": parameter, "first_operation": operation or "not found"},
+        advice=_advice(operation),
+        where=f"the backward pass of {operation}" if operation else parameter,
+        confirmed_by="exact: the gradient of a finite loss is not finite",
+    )
+
+
+def _advice(operation: str | None) -> str:
+    name = operation or ""
+    if "log" in name:
+        return "take the logarithm of values that cannot be 0: log_softmax in place of log(softmax), or clamp them"
+    if "sqrt" in name or "norm" in name or "pow" in name:
+        return "add a small number under the root, whose slope at 0 is infinite"
+    if "div" in name or "reciprocal" in name:
+        return "add a small number to what is divided by"
+    if "exp" in name:
+        return "limit what goes into the exponential"
+    return "look at the values that enter this operation"

@@ -1,0 +1,77 @@
+"""Scale of the start: the first loss is that of an answer that knows nothing, and layers keep the scale of their input.
+
+Measured: the first loss by that of the best constant answer; the largest share of units of a logistic or tanh layer
+that are saturated (beyond 5 or 3); the standard deviation of each layer's output. A start far too large gives a first
+loss many times that of chance and saturated units, one far too small gives nothing to learn from. Suspected where the
+first loss is above twice, or the training does not learn; named only if weights drawn anew (by each layer's own rule)
+gain, for two seeds. He et al., Delving deep into rectifiers, 2015, https://arxiv.org/abs/1502.01852.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deepcanon.diagnosis import thresholds
+from deepcanon.diagnosis.anatomy import Operations, recorded
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.repair import ails, compare, helps
+from deepcanon.diagnosis.repairs import FRESH, of_usual_scale
+
+STAGE, PLACE = "start", 30
+
+SATURATED = {"sigmoid": 5.0, "tanh": 3.0}
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    if patient.ours is not None and (patient.ours.surrogate or patient.run is not None):
+        raise Skip("the loss does not measure fit, or the weights are trained already")
+    statistics = _statistics(patient)
+    patient.note(**statistics)
+    high = "first_by_constant" in statistics and (
+        statistics["first_by_constant"] > thresholds.of("start_scale", "first_by_constant").high
+    )
+    if not high and not ails(patient):
+        return
+    if not high and of_usual_scale(patient):
+        return  # weights drawn anew would be the same
+    found = compare(patient, FRESH)
+    if not helps(patient, found):
+        return
+    saturated = statistics.get("saturated", 0.0)
+    yield Diagnosis(
+        cause="bad initialization",
+        evidence={**statistics, **found.evidence()},
+        advice="start from the defaults of torch, or from weights of variance 2 / inputs (He)",
+        where=f"{saturated:.0%} of the units of a layer are saturated" if saturated > 0.5 else "weights",
+        confirmed_by="a copy with weights drawn anew gains, for two seeds",
+        margin=thresholds.of("start_scale", "first_by_constant").margin(statistics["first_by_constant"])
+        if high
+        else None,
+    )
+
+
+def _statistics(patient: Patient) -> dict[str, Any]:
+    model, batch = patient.twin(), patient.batch(256)
+    with recorded(model) as calls, Operations(frozenset(SATURATED)) as used, torch.no_grad():
+        patient.outputs(model, batch)
+        loss = float(patient.loss(model, batch).detach())
+    found: dict[str, Any] = {"first_loss": loss}
+    if patient.baseline is not None and patient.baseline > 0:
+        found["first_by_constant"] = loss / patient.baseline
+    outputs = [call.output for call in calls if isinstance(call.output, Tensor) and call.output.is_floating_point()]
+    scales = [float(each.double().std()) for each in outputs if each.numel() > 1]
+    if scales:
+        found["largest_deviation"] = max(scales)
+    shares = [
+        float((args[0].abs() > SATURATED[name]).double().mean())
+        for name, args, _ in used.seen
+        if args and isinstance(args[0], Tensor) and args[0].is_floating_point()
+    ]
+    if shares:
+        found["saturated"] = max(shares)
+    return found

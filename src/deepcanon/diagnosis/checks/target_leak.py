@@ -1,0 +1,80 @@
+"""Leak of the target: no single feature gives the label away.
+
+Measured: for each feature the share of its variance that lies between the classes (eta squared) and the accuracy of the
+nearest class mean; of real targets the squared correlation. Alarmed where a feature takes one tight value for each
+class (eta squared above 0.95 and accuracy above 0.98; of real targets a correlation that is exact to 1e-4) while no
+other feature comes near. A feature that a threshold divides well is informative, not a leak: its values scatter within
+the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.rows import labels_of, real_rows
+
+STAGE, PLACE = "data", 50
+STOPS = False
+
+TIGHT, OTHERS, RIGHT, EXACT = 0.95, 0.75, 0.98, 0.9999
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    if patient.train_split.x.ndim != 2:
+        raise Skip("the examples are not rows of features")
+    rows, y = real_rows(patient), labels_of(patient.train_split)
+    if rows.shape[1] < 2 or len(rows) < 50:
+        raise Skip("there are too few features or examples")
+    if patient.task == "targets":
+        scores = _correlations(rows, y.double())
+        limit, others = EXACT, 0.9
+    else:
+        y = torch.unique(y, return_inverse=True)[1]
+        if int(y.max()) == 0 or int(y.max()) > 100:
+            raise Skip("there is one class, or too many")
+        scores = _between(rows, y)
+        limit, others = TIGHT, OTHERS
+    best = int(scores.argmax())
+    rest = scores.clone()
+    rest[best] = 0
+    patient.note(best_feature=float(scores[best]), next_best=float(rest.max()))
+    if float(scores[best]) <= limit or float(rest.max()) >= others:
+        return
+    if patient.task != "targets" and _accuracy(rows[:, best], y) < RIGHT:
+        return
+    yield Diagnosis(
+        cause="label leak",
+        evidence={"explained_by_feature": float(scores[best]), "by_next_best": float(rest.max())},
+        advice="leave this feature out, unless it is known before the label is",
+        where=f"feature {best} gives the label away",
+        confirmed_by="the feature alone predicts the label",
+    )
+
+
+def _correlations(rows: Tensor, y: Tensor) -> Tensor:
+    x, y = rows - rows.mean(0), y - y.mean()
+    scale = x.square().sum(0) * y.square().sum()
+    return torch.where(scale > 0, (x * y.unsqueeze(1)).sum(0).square() / scale.clamp_min(1e-300), 0.0)
+
+
+def _means(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    counts = torch.bincount(y).double()
+    sums = torch.zeros(len(counts), x.shape[1], dtype=x.dtype).index_add_(0, y, x)
+    return sums / counts.unsqueeze(1), counts
+
+
+def _between(rows: Tensor, y: Tensor) -> Tensor:
+    means, counts = _means(rows, y)
+    total = (rows - rows.mean(0)).square().sum(0)
+    between = (counts.unsqueeze(1) * (means - rows.mean(0)).square()).sum(0)
+    return torch.where(total > 0, between / total.clamp_min(1e-300), 0.0)
+
+
+def _accuracy(feature: Tensor, y: Tensor) -> float:
+    means, _ = _means(feature.unsqueeze(1), y)
+    return float((torch.cdist(feature.unsqueeze(1), means).argmin(1) == y).double().mean())

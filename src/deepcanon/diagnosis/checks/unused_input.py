@@ -1,0 +1,53 @@
+"""Use of the input: the answer depends on the example.
+
+Measured: the outputs for different examples in a copy whose layers are drawn anew, so that a start at zero or dead
+units do not count; exact. If they are equal for every example, the forward pass does not use its input, and only the
+shares of the classes can be learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from deepcanon.core import GraphBatch
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip, evaluating
+from deepcanon.diagnosis.repairs import drawn_anew
+
+STAGE, PLACE = "loss", 40
+
+ROUNDING = 1e-14
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    batch = patient.batch(32)
+    if patient.task == "none" or isinstance(batch, GraphBatch) or len(batch) < 2:
+        raise Skip("there is nothing to predict from each example")
+    if bool((batch.x == batch.x[:1]).all()):
+        raise Skip("these examples are alike")
+    model = patient.twin().double()  # through many layers little is left of the input, but not nothing
+    if batch.x.is_floating_point():
+        batch = replace(batch, x=batch.x.double())
+    for _ in range(3):
+        drawn_anew(model)
+        with evaluating(model):
+            output = patient.outputs(model, batch)
+        if not isinstance(output, Tensor) or len(output) != len(batch) or not output.is_floating_point():
+            raise Skip("there is no output for each example")
+        spread = float((output - output[:1]).abs().max())
+        patient.note(spread=spread)
+        if spread > ROUNDING * float(output.abs().max()):
+            return
+    if not bool(torch.isfinite(output).all()):
+        raise Skip("the outputs are not finite")
+    yield Diagnosis(
+        cause="input not used",
+        evidence={"examples": len(batch), "largest_difference_of_outputs": spread},
+        advice="follow the input through forward: it is lost, overwritten or multiplied by 0",
+        where="forward",
+        confirmed_by="exact: all outputs are equal, also with weights drawn anew",
+    )

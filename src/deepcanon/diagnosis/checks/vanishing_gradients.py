@@ -1,0 +1,88 @@
+"""Vanishing gradients: the first layers get a gradient that is not lost on the way.
+
+Measured: the norm of the gradient of the first weight matrix by that of the last, the median over three batches.
+Suspected where it is below a third of the lowest of healthy trainings while the training is stuck; named if a copy with
+rectifiers in place of logistic and tanh units and He's start gains, or, where there are none to replace, if no other
+learning rate helps. Hochreiter, 1991; Glorot and Bengio, 2010, https://proceedings.mlr.press/v9/glorot10a.html.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from deepcanon.diagnosis import thresholds
+from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.repair import compare, helps, is_stuck
+from deepcanon.diagnosis.trial import Change
+
+STAGE, PLACE = "start", 40
+
+SQUASHING = (nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.Hardsigmoid, nn.Softsign)
+
+
+def check(patient: Patient) -> Iterator[Diagnosis]:
+    if patient.ours is not None and patient.ours.surrogate:
+        raise Skip("its loss does not measure the fit, so that it cannot be stuck")
+    if patient.ours is not None and (patient.ours.surrogate or patient.ours.relates_examples):
+        raise Skip("the loss does not measure fit")
+    norms = gradient_by_depth(patient)
+    if len(norms) < 3:
+        raise Skip("there are fewer than three weight matrices")
+    first, last = next(iter(norms.values())), list(norms.values())[-1]
+    if last == 0:
+        raise Skip("the last layer has no gradient")
+    ratio = first / last
+    patient.note(first_by_last=ratio)
+    limit = thresholds.of("vanishing_gradients", "first_by_last")
+    if ratio >= limit.low or not is_stuck(patient, patient.reference):
+        return
+    found = compare(patient, Change("with rectifiers and He's start", on_model=rectified))
+    if helps(patient, found):
+        yield Diagnosis(
+            cause="vanishing gradients",
+            evidence={
+                "first_by_last_gradient": ratio,
+                **found.evidence(),
+                "figure": "bars",
+                "bars": dict(list(norms.items())[:40]),
+            },
+            advice="use rectifiers with He's start, residual connections or normalization, or fewer layers",
+            where=next(iter(norms)),
+            confirmed_by="a copy with rectifiers and He's start gains, for two seeds",
+            margin=limit.margin(ratio),
+        )
+
+
+def gradient_by_depth(patient: Patient) -> dict[str, float]:
+    """The norm of the gradient of each weight matrix, in the order of the parameters, the median of three batches."""
+    found: dict[str, list[float]] = {}
+    for seed in range(3):
+        model = patient.twin()
+        loss = patient.loss(model, patient.batch(64, seed))
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad and p.ndim >= 2]
+        gradients = torch.autograd.grad(loss, [p for _, p in named], allow_unused=True)
+        for (name, _), gradient in zip(named, gradients, strict=True):
+            if gradient is not None and not gradient.is_sparse:
+                found.setdefault(name, []).append(float(gradient.norm()))
+    return {name: statistics.median(norms) for name, norms in found.items()}
+
+
+@torch.no_grad()
+def rectified(model: nn.Module) -> None:
+    """Rectifiers in place of the squashing units between layers, and weights of variance 2 / inputs."""
+    places = [(parent, name) for parent in model.modules() for name, child in parent.named_children()
+              if isinstance(child, SQUASHING)]  # fmt: skip
+    last = list(model.modules())[-1]
+    for parent, name in places:
+        if getattr(parent, name) is not last:  # that of the output says what it means
+            setattr(parent, name, nn.ReLU())
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.modules.conv._ConvNd):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                module.bias.zero_()

@@ -1,0 +1,164 @@
+"""The order in which an autoregressive model predicts: what a prediction may not depend on, found by changes."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import AnyBatch, Labeled, Model, Sequences, given_batch
+from deepcanon.diagnosis.families.flow_exactness import stirred
+
+ROWS = 4
+PLACES = 24
+"""At how many positions, spread over all, a later value is changed."""
+
+
+class Leak(NamedTuple):
+    """A prediction that depends on what it must not know: ``at`` this position, on the value at ``source``."""
+
+    at: int
+    source: int
+    change: float
+
+
+def predicts_in_order(model: Any) -> bool:
+    """Whether the model gives logits of all values at once, each given those before it, and says in which order.
+
+    Those of a table have a ``drawing_order``; those of images come pixel by pixel (``at_pixels``).
+    """
+    said = any(callable(getattr(model, name, None)) for name in ("drawing_order", "at_pixels"))
+    return said and all(callable(getattr(model, name, None)) for name in ("logits", "log_prob", "sample"))
+
+
+@torch.no_grad()
+def leak_of_table(model: Any, batch: AnyBatch) -> tuple[Leak | None, int]:
+    """The first leak among the logits of values, and how many positions were tried.
+
+    The logits of a value must keep every bit when it and those that are drawn later are changed.
+    """
+    few = batch.select(torch.arange(min(ROWS, len(batch))))
+    model = given_batch(stirred(copy.deepcopy(model).eval()), few)
+    x = few.x.flatten(1).to(next(model.parameters()).dtype)
+    order = _order(model, x.shape[1])
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order))
+    places = _spread(len(order))
+    for place in places:
+        leak = _depends(model, x, int(order[place]), rank)
+        if leak is not None:
+            return leak, len(places)
+    return None, len(places)
+
+
+def _order(model: Any, count: int) -> Tensor:
+    """The positions of the values, flat, in the order in which they are drawn."""
+    if callable(getattr(model, "drawing_order", None)):
+        return torch.tensor(list(model.drawing_order()))
+    return torch.arange(count).reshape(model.shape).movedim(0, -1).flatten()  # at a pixel channel after channel
+
+
+def _logits(model: Any, x: Tensor, at: int) -> Tensor:
+    """The logits of the value at a position, (B, ...)."""
+    if callable(getattr(model, "drawing_order", None)):
+        found: Tensor = model.logits(x)[:, at]
+        return found
+    return model.logits(x.reshape(-1, *model.shape)).flatten(2)[:, :, at]  # type: ignore[no-any-return]
+
+
+def _depends(model: Any, x: Tensor, at: int, rank: Tensor) -> Leak | None:
+    """Whether the logits at a position change with its own or later values, each set to another value of the data."""
+    before = _logits(model, x, at)
+    later = rank >= rank[at]
+    other = torch.where(later, _another(x), x)
+    after = _logits(model, other, at)
+    if torch.equal(before, after):
+        return None
+    for source in torch.nonzero(later).flatten().tolist():
+        single = x.clone()
+        single[:, source] = other[:, source]
+        change = float((_logits(model, single, at) - before).abs().max())
+        if change > 0:
+            return Leak(at, source, change)
+    return Leak(at, at, float((after - before).abs().max()))
+
+
+def predicts_next_token(model: Any, batch: AnyBatch) -> bool:
+    """Whether outputs may not know later positions: the model says ``causal``, or labels are the inputs one later."""
+    if not isinstance(batch, Sequences | Labeled) or batch.x.ndim < 2 or batch.x.shape[1] < 3:
+        return False
+    if isinstance(model, Model):
+        return bool(model.causal)
+    return _are_tokens(batch) and torch.equal(batch.y[:, :-1], batch.x[:, 1:])  # type: ignore[union-attr]
+
+
+def predicts_itself(batch: AnyBatch) -> bool:
+    """Whether the labels of tokens are the tokens themselves."""
+    return isinstance(batch, Labeled) and _are_tokens(batch) and torch.equal(batch.y, batch.x)
+
+
+def _are_tokens(batch: Any) -> bool:
+    labels = batch.labels
+    return (
+        labels is not None
+        and not batch.x.is_floating_point()
+        and labels.shape == batch.x.shape
+        and labels.dtype == batch.x.dtype
+        and batch.x.ndim == 2
+        and batch.x.shape[1] > 2
+    )
+
+
+@torch.no_grad()
+def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, int] | None:
+    """The first output of a sequence that changes, if only by a bit, when later positions are changed.
+
+    None where the outputs are not one for each position.
+    """
+    few: Any = batch.select(torch.arange(min(ROWS, len(batch))))
+    if isinstance(few, Sequences):  # the last token is predicted only
+        few = replace(few, x=few.x[:, :-1], lengths=few.lengths.clamp_max(few.x.shape[1] - 1))
+    model = stirred(copy.deepcopy(model).eval())
+    model = given_batch(model, few) if isinstance(model, Model) else model
+    before = _outputs(model, few)
+    length = few.x.shape[1]
+    if before is None or before.shape[1] != length:
+        return None
+    places = _spread(length - 1)
+    for place in places:
+        later = torch.arange(length) > place
+        later = later.reshape(1, -1, *[1] * (few.x.ndim - 2))
+        other = replace(few, x=torch.where(later, _another(few.x), few.x))
+        after = _outputs(model, other)
+        assert after is not None
+        change = (after[:, : place + 1] - before[:, : place + 1]).abs()
+        if bool((change > 0).any()):
+            at = int(torch.nonzero(change.flatten(2).amax((0, 2)) > 0)[0])
+            return Leak(at, place + 1, float(change.max())), len(places)
+    return None, len(places)
+
+
+def _outputs(model: nn.Module, batch: AnyBatch) -> Tensor | None:
+    found = model(*batch.inputs)
+    found = found[0] if isinstance(found, tuple) else found
+    return found.double() if isinstance(found, Tensor) and found.ndim >= 2 and found.is_floating_point() else None
+
+
+def _another(x: Tensor) -> Tensor:
+    """Other values of the same kind: of tokens another token that occurs, of numbers others."""
+    if x.is_floating_point():
+        low, high = x.aminmax()
+        return low + high - x if bool(((low + high - x) != x).any()) else x + 1
+    known = x.unique()
+    place = torch.searchsorted(known, x.contiguous())
+    other: Tensor = known[(place + 1) % len(known)]
+    return other
+
+
+def _spread(count: int) -> list[int]:
+    """Some of so many positions, from the first to the last."""
+    few = min(PLACES, count)
+    return sorted({round(i * (count - 1) / max(1, few - 1)) for i in range(few)})

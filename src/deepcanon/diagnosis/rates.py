@@ -1,0 +1,61 @@
+"""Learning rates on copies: the range test, and how far a step moves the weights."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+import torch
+
+from deepcanon.diagnosis.patient import Patient
+from deepcanon.diagnosis.trial import Change
+
+STEPS, LOWEST, HIGHEST = 90, 1e-4, 1e4
+"""The range test goes through so many steps, from so small a multiple of the rate to so large a one."""
+
+SMOOTHED, EXPLODED = 0.8, 3.0
+"""The loss is smoothed by this factor; at so many times its first value it has exploded."""
+
+
+def range_test(patient: Patient, seed: int = 0) -> dict[str, Any]:
+    """The loss at rising rates on a copy: the rates, the losses, where it explodes, and the interval that suits.
+
+    Smith, Cyclical learning rates for training neural networks, 2017, https://arxiv.org/abs/1506.01186. The interval
+    ends at a third of the rate at which the smoothed loss begins to rise, and begins a hundred times lower.
+    """
+    growth = (HIGHEST / LOWEST) ** (1 / (STEPS - 1))
+    base = patient.rate
+
+    def rising(optimizer: torch.optim.Optimizer, number: int) -> None:
+        for group in optimizer.param_groups:
+            group["lr"] = base * LOWEST * growth ** (number - 1)
+
+    course = patient.train(STEPS, seed=seed, change=Change("range test", on_step=rising))
+    rates = [base * LOWEST * growth**number for number in range(len(course.losses))]
+    smooth: list[float] = []
+    for loss in course.losses:
+        smooth.append(loss if not smooth else SMOOTHED * smooth[-1] + (1 - SMOOTHED) * loss)
+    first = course.losses[0] if course.losses else math.nan
+    lowest = min((loss for loss in smooth if math.isfinite(loss)), default=math.nan)
+    at = smooth.index(lowest) if lowest in smooth else 0
+    explodes = next((r for r, s in zip(rates[at:], smooth[at:], strict=True) if not s <= EXPLODED * abs(first)), None)
+    return {
+        "rates": [float(f"{rate:.4g}") for rate in rates],
+        "losses": [round(loss, 5) if math.isfinite(loss) else None for loss in course.losses],
+        "explodes_at": explodes,
+        "suggested": [rates[at] / 300, rates[at] / 3] if rates else None,
+    }
+
+
+def update_ratio(patient: Patient, steps: int = 5) -> float | None:
+    """How far one step moves a weight matrix, by its norm: the median over the matrices."""
+    course = patient.train(steps)
+    before = dict(patient.model.named_parameters())
+    ratios = []
+    for name, after in course.model.named_parameters():
+        start = before[name].detach()
+        size = float(start.norm())
+        if after.requires_grad and after.ndim >= 2 and size > 0:
+            ratios.append(float((after.detach() - start).norm()) / size / steps)
+    return statistics.median(ratios) if ratios else None

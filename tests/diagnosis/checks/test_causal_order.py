@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deepcanon.nn.masked import MaskedLinear
+from tests.diagnosis.checks.planted import causes, parent, report_of
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        ("made:hidden=32", "digits:binary"),
+        ("nade", "digits:binary"),
+        ("pixelcnn", "digits:levels"),
+        ("gpt", "text"),
+        ("gru", "text"),
+    ],
+)
+def test_models_of_the_catalogue_know_no_later_value(model: str, data: str) -> None:
+    report = report_of("causal_order", model, data)
+    assert causes(report) == []
+    assert report.passed["causal_order"]["positions"] > 4
+
+
+def test_open_masks_leak() -> None:
+    from deepcanon.data import load_data
+    from deepcanon.models import MADE
+
+    model = MADE(features=64, hidden=(32,))
+    for layer in model.modules():
+        if isinstance(layer, MaskedLinear):
+            layer.mask.fill_(1)
+    assert causes(report_of("causal_order", model, load_data("digits:binary"))) == ["causality leak"]
+
+
+def test_an_output_that_knows_the_next_token_leaks() -> None:
+    def outputs(self: Any, tokens: Tensor) -> Tensor:
+        found: Tensor = parent(self).outputs(self, tokens)
+        return found + 1e-3 * found.roll(-1, 1)
+
+    report = report_of("causal_order", "gru", "text", methods={"outputs": outputs})
+    assert causes(report) == ["causality leak"]
+    assert "knows position" in next(iter(report)).where
+
+
+class Reader(nn.Module):
+    """Logits of the next token by a recurrent network, which may read in both directions."""
+
+    def __init__(self, both: bool) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(8, 8)
+        self.gru = nn.GRU(8, 8, batch_first=True, bidirectional=both)
+        self.head = nn.Linear(16 if both else 8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.gru(self.tokens(x))[0])
+        return logits
+
+
+def token_loss(logits: Tensor, y: Tensor) -> Tensor:
+    return functional.cross_entropy(logits.flatten(0, 1), y.flatten())
+
+
+def test_a_plain_module_is_held_to_the_order_of_its_labels() -> None:
+    text = torch.randint(8, (64, 13), generator=torch.Generator().manual_seed(0))
+    shifted, same = (text[:, :-1], text[:, 1:]), (text[:, 1:], text[:, 1:].clone())
+    tags = (text[:, 1:], (text[:, 1:] > 3).long())
+    for both, data, wanted in (
+        (False, shifted, []),
+        (True, shifted, ["causality leak"]),
+        (False, same, ["causality leak"]),
+        (True, same, []),  # it may fill in what is masked
+        (True, tags, []),
+    ):
+        report = report_of("causal_order", Reader(both), data, loss=token_loss, optimizer="adam")
+        assert causes(report) == wanted

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tests.diagnosis.checks.plain import CLASSES, X, causes, net
+
+
+class Wrapped(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = net()
+
+
+class InPlace(Wrapped):
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.net[0](x).sigmoid()
+        out: Tensor = self.net[4](self.net[2](hidden))
+        hidden.mul_(2)
+        return out
+
+
+class ChangesInput(Wrapped):
+    def forward(self, x: Tensor) -> Tensor:
+        x *= 0.5
+        out: Tensor = self.net(x)
+        return out
+
+
+class Rectified(Wrapped):
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.net[4](functional.relu(self.net[0](x), inplace=True))
+        return out
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"), [(InPlace, ["in-place fault"]), (ChangesInput, ["in-place fault"]), (Rectified, [])]
+)
+def test_operations_in_place_are_seen_where_they_do_harm(kind: type[nn.Module], found: list[str]) -> None:
+    assert causes("first_step", kind()) == found
+
+
+def test_errors_of_torch_are_named_by_their_cause() -> None:
+    norm = nn.Sequential(nn.Linear(10, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    assert causes("first_step", norm, batch_size=1) == ["batch norm on a batch of one example"]
+    assert causes("first_step", net(), (X.double(), CLASSES)) == ["wrong data type"]
+    assert causes("first_step", net(), (X[:, :7], CLASSES)) == ["shapes do not fit"]
+    assert causes("first_step", net(), (X, CLASSES), loss=lambda o, y: torch.tensor(float(o.sum()))) == [
+        "detached graph"
+    ]

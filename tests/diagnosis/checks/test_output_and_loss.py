@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from torch import nn
+from torch.nn import functional
+
+from tests.diagnosis.checks.plain import BITS, CLASSES, TARGETS, X, causes, net, sgd
+
+
+@pytest.mark.parametrize(
+    ("end", "loss", "found"),
+    [
+        (nn.Softmax(1), nn.CrossEntropyLoss(), ["softmax before cross-entropy"]),
+        (nn.Sigmoid(), nn.CrossEntropyLoss(), ["sigmoid before cross-entropy"]),
+        (nn.LogSoftmax(1), nn.CrossEntropyLoss(), []),
+        (nn.Identity(), nn.CrossEntropyLoss(label_smoothing=0.1), []),
+        (nn.Identity(), nn.NLLLoss(), ["missing log-softmax"]),
+        (nn.Softmax(1), nn.NLLLoss(), ["missing log-softmax"]),
+        (nn.LogSoftmax(1), nn.NLLLoss(), []),
+        (nn.Identity(), lambda output, y: -functional.cross_entropy(output, y), ["loss with the wrong sign"]),
+    ],
+)
+def test_the_end_of_a_classifier_suits_its_loss(end: nn.Module, loss: Any, found: list[str]) -> None:
+    assert causes("output_and_loss", nn.Sequential(net(), end), (X, CLASSES), loss=loss) == found
+
+
+@pytest.mark.parametrize(
+    ("end", "y", "loss", "found"),
+    [
+        (nn.Sigmoid(), BITS, nn.BCEWithLogitsLoss(), ["sigmoid before cross-entropy with logits"]),
+        (nn.Sigmoid(), BITS, nn.BCELoss(), []),
+        (nn.ReLU(), TARGETS, nn.MSELoss(), ["output cannot reach targets"]),
+        (nn.Sigmoid(), TARGETS, nn.L1Loss(), ["output cannot reach targets"]),
+        (nn.ReLU(), TARGETS.abs(), nn.MSELoss(), []),
+        (nn.Identity(), TARGETS, lambda output, y: -(output - y).square().mean(), ["loss with the wrong sign"]),
+    ],
+)
+def test_the_end_of_a_regression_suits_its_loss(end: nn.Module, y: Any, loss: Any, found: list[str]) -> None:
+    assert causes("output_and_loss", nn.Sequential(net(1), end), (X, y), loss=loss) == found
+
+
+def test_an_optimizer_that_ascends_is_seen() -> None:
+    model = net()
+    assert causes("output_and_loss", model, optimizer=sgd(model, maximize=True)) == ["loss with the wrong sign"]

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from torch import nn
+from torch.optim import Optimizer
+
+from tests.diagnosis.checks.plain import CROSS_ENTROPY, causes, net, sgd
+
+
+@pytest.mark.parametrize(("factor", "found"), [(0.999, []), (0.3, ["schedule ends too early"])])
+def test_a_rate_that_is_gone_after_a_few_steps_is_seen(factor: float, found: list[str]) -> None:
+    def step(model: nn.Module, optimizer: Optimizer, batch: Any) -> None:
+        optimizer.zero_grad()
+        CROSS_ENTROPY(model(batch.x), batch.y).backward()
+        optimizer.step()
+        for group in optimizer.param_groups:
+            group["lr"] *= factor
+
+    model = net()
+    assert causes("rate_schedule", model, optimizer=sgd(model), step=step, steps=150) == found

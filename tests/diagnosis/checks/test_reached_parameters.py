@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from deepcanon.core import Labeled, Terms
+from deepcanon.core.toy_classifier import ToyClassifier
+from tests.diagnosis.checks.plain import adam, causes, net
+from tests.diagnosis.checks.planted import causes as causes_of
+from tests.diagnosis.checks.planted import report_of
+
+
+class Listed(nn.Module):
+    def __init__(self, kind: type = list) -> None:
+        super().__init__()
+        self.hidden = kind([nn.Linear(10, 8), nn.Linear(8, 8)])
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.hidden:
+            x = layer(x).relu()
+        out: Tensor = self.last(x)
+        return out
+
+
+class Detached(nn.Sequential):
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self[4](self[2](self[0](x).relu()).detach())
+        return out
+
+
+class Forgotten(nn.Sequential):
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self[4](self[0](x).relu())
+        return out
+
+
+def test_layers_in_a_list_are_seen_and_those_of_a_module_list_are_fine() -> None:
+    assert causes("reached_parameters", Listed()) == ["unregistered parameters"]
+    assert causes("reached_parameters", Listed(nn.ModuleList)) == []
+
+
+def test_what_no_gradient_reaches_is_seen_and_what_is_frozen_is_fine() -> None:
+    assert causes("reached_parameters", Detached(*net())) == ["detached graph"]
+    assert causes("reached_parameters", Forgotten(*net())) == ["unused parameters"]
+    frozen = net()
+    frozen[0].requires_grad_(False)
+    optimizer = torch.optim.Adam([p for p in frozen.parameters() if p.requires_grad])
+    assert causes("reached_parameters", frozen, optimizer=optimizer) == []
+
+
+def test_nothing_to_train_is_seen() -> None:
+    other = net()
+    assert causes("reached_parameters", net().requires_grad_(False), optimizer=adam(other)) == ["frozen parameters"]
+
+
+def test_the_turns_of_a_model_are_followed() -> None:
+    def loss(self: ToyClassifier, batch: Labeled) -> Terms:
+        hidden = self.first(batch.x.flatten(1)).tanh().detach()
+        return {"nll": nn.functional.cross_entropy(self.last(hidden), batch.y)}
+
+    assert causes_of(report_of("reached_parameters", "mlp", "moons")) == []
+    toy = ToyClassifier(2, 2)
+    assert causes_of(report_of("reached_parameters", toy, "moons", methods={"loss": loss})) == ["detached graph"]

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import torch
+
+import deepcanon as dc
+from tests.diagnosis.checks.plain import CLASSES, X, causes, net
+
+
+def test_rows_of_both_splits_are_seen() -> None:
+    apart = dc.from_tensors(X[:400], CLASSES[:400], test=(X[400:], CLASSES[400:]))
+    shared = dc.from_tensors(X[:400], CLASSES[:400], test=(X[350:], CLASSES[350:]))
+    assert causes("split_overlap", net(), apart) == []
+    assert causes("split_overlap", net(), shared) == ["overlapping splits"]
+
+
+def test_few_patterns_that_repeat_everywhere_are_no_leak() -> None:
+    x = torch.eye(10)[torch.arange(600) % 10]
+    data = dc.from_tensors(x[:400], CLASSES[:400], test=(x[400:], CLASSES[400:]))
+    assert causes("split_overlap", net(), data) == []
