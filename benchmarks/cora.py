@@ -140,7 +140,9 @@ def link_settings(seeds: int) -> Numbers:
             areas = []
             for seed in range(100, 100 + seeds):
                 data = hidden_links(seed)
-                _, model = trained("link_predictor", data, seed, {"weight_decay": decay}, dropout=dropout)
+                _, model = trained(
+                    "link_predictor", data, seed, {"optimizer": f"adam:weight_decay={decay}"}, dropout=dropout
+                )
                 areas.append(area(model, data.valid))
             name = f"dropout {dropout}, weight decay {decay:g}"
             found[name] = summary(name, areas)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from deepcanon.train import Observer
+from docs.engine.cells import cells, run_page
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```python\n(>>> .*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -20,6 +22,9 @@ def examples(path: Path) -> str:
 
 
 PAGES = [path.name for path in sorted(DOCS.glob("*.md")) if examples(path)]
+WITH_CODE = [
+    path for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))) if cells(path.read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -29,6 +34,13 @@ def test_the_examples_of_a_page_give_what_it_says(page: str) -> None:
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append)
     assert test.examples
     assert said == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [path.name for path in WITH_CODE])
+def test_the_python_of_a_page_runs(page: str) -> None:
+    path = next(path for path in WITH_CODE if path.name == page)
+    run_page(page, path.read_text(encoding="utf-8"), budget=40)
 
 
 def test_the_page_of_observers_has_every_method() -> None:

@@ -34,6 +34,7 @@ PUBLIC = (dc, dc.data, dc.train, dc.laws, dc.tensor, dc.optim, dc.losses, dc.pic
 NOT_DISPLAYED = {
     dc.Trainer: "the training at work, which observers are handed",
     dc.Observer: "a base class, whose subclasses are their authors'",
+    dc.Doctor: "an observer of a training, whose findings are reports",
     dc.AnyBatch: "a base class",
     dc.Model: "a base class",
 }

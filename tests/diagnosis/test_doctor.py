@@ -47,14 +47,14 @@ def test_nothing_of_the_users_is_changed(reaching: bool) -> None:
 
     before, modes = states(model, optimizer), [module.training for module in model.modules()]
     x, y = X.clone(), CLASSES.clone()
-    drawn = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    drawn = torch.get_rng_state(), np.random.get_state(legacy=False)["state"]["key"].copy(), random.getstate()  # noqa: NPY002
     dc.doctor(model, (x, y), step=step, optimizer=optimizer, budget=3)
     assert same(states(model, optimizer), before)
     assert [module.training for module in model.modules()] == modes
     assert torch.equal(x, X)
     assert torch.equal(y, CLASSES)
     assert torch.equal(torch.get_rng_state(), drawn[0])
-    assert np.array_equal(np.random.get_state()[1], drawn[1])  # noqa: NPY002
+    assert np.array_equal(np.random.get_state(legacy=False)["state"]["key"], drawn[1])  # noqa: NPY002
     assert random.getstate() == drawn[2]
 
 

@@ -825,7 +825,7 @@ class SeesItself(NADE):
 class EntropyTimesTheSize(VAE):
     def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
         reconstruction, _ = super().bound(x)
-        mean, log_scale = self._code(x)
+        mean, log_scale = self._encoded(x).chunk(2, -1)
         entropy = mean.shape[-1] / 2 * (1 + 2 * log_scale).sum(-1)
         return reconstruction, 0.5 * (mean.square() + (2 * log_scale).exp()).sum(-1) - entropy
 

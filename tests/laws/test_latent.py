@@ -166,7 +166,7 @@ class VarianceForScale(VAE):
 
     def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
         reconstruction, _ = super().bound(x)
-        mean, log_scale = self._code(x)
+        mean, log_scale = self._encoded(x).chunk(2, -1)
         return reconstruction, 0.5 * (mean.square() + log_scale.exp() - 1 - log_scale).sum(-1)
 
 
@@ -175,7 +175,7 @@ class EntropyTimesTheSize(VAE):
 
     def bound(self, x: Tensor) -> tuple[Tensor, Tensor]:
         reconstruction, _ = super().bound(x)
-        mean, log_scale = self._code(x)
+        mean, log_scale = self._encoded(x).chunk(2, -1)
         entropy = mean.shape[-1] / 2 * (1 + 2 * log_scale).sum(-1)
         return reconstruction, 0.5 * (mean.square() + (2 * log_scale).exp()).sum(-1) - entropy
 
@@ -261,19 +261,19 @@ def test_a_wrong_importance_bound_is_caught() -> None:
 
 class NoSpread(VAE):
     def encode(self, x: Tensor) -> Distribution:
-        mean, _ = self._code(x)
+        mean, _ = self._encoded(x).chunk(2, -1)
         return Independent(Normal(mean, torch.zeros_like(mean), validate_args=False), 1, validate_args=False)
 
 
 class NegativeSpread(VAE):
     def encode(self, x: Tensor) -> Distribution:
-        mean, log_scale = self._code(x)
+        mean, log_scale = self._encoded(x).chunk(2, -1)
         return Independent(Normal(mean, log_scale, validate_args=False), 1, validate_args=False)
 
 
 class NoDistribution(VAE):
     def encode(self, x: Tensor) -> Any:
-        return self._code(x)[0]
+        return self._encoded(x).chunk(2, -1)[0]
 
 
 def test_an_encoding_that_is_not_a_distribution_is_caught() -> None:

@@ -25,8 +25,8 @@ SIGNS: Mapping[str, str] = {
 }  # fmt: skip
 
 FUNCTIONS = frozenset({
-    "arccos", "arcsin", "arctan", "arg", "argmax", "argmin", "cos", "cosh", "det", "deg", "diag", "exp", "inf", "lim",
-    "ln", "log", "max", "min", "sin", "sinh", "sup", "tanh", "tr",
+    "arccos", "arcsin", "arctan", "arg", "argmax", "argmin", "cos", "cosh", "coth", "det", "deg", "diag", "exp", "inf",
+    "lim", "ln", "log", "max", "min", "sin", "sinh", "sup", "tanh", "tr",
 })  # fmt: skip
 """Functions that are written as their name."""
 

@@ -314,10 +314,7 @@ def _unknown(name: str, path: Path) -> UsageError:
 
 
 def _row(entry: Entry) -> dict[str, Any]:
-    counts = entry.counts
-    if not counts:
-        data = entry.load(entry)
-        counts = tuple(len(data.split(part)) for part in ("train", "valid", "test"))
+    counts = entry.counts or _counted(entry.name)
     return {
         "name": entry.name,
         "kind": entry.kind,
@@ -330,3 +327,11 @@ def _row(entry: Entry) -> dict[str, Any]:
         "here": entry.remote.here(),
         "downloadable": bool(entry.remote.mirrors),
     }
+
+
+@cache
+def _counted(name: str) -> tuple[int, ...]:
+    """The numbers of examples of data whose entry does not say them, counted once."""
+    entry = entries()[name]
+    data = entry.load(entry)
+    return tuple(len(data.split(part)) for part in ("train", "valid", "test"))

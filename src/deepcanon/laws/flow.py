@@ -1,7 +1,7 @@
 """The laws of normalizing flows: modules with ``to_latent``, its inverse ``to_data``, and ``log_prob``.
 
-``to_latent(x)`` gives (z, log_det): the latent z is standard normal, and ``log_det`` is log |det dz/dx|, so that by the
-change of variables log p(x) = log N(z) + log_det. A conditional flow is conditioned on what the first example gives.
+``to_latent(x)`` gives (z, log_det): the latent z is standard normal, and ``log_det`` is ``log |det dz/dx|``, so that by
+the change of variables log p(x) = log N(z) + log_det. A conditional flow is conditioned on the first example.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def to_data_inverts_to_latent(module: Any, batch: Batch) -> Measured:
 
 @law
 def log_det_is_that_of_the_jacobian(module: Any, batch: Batch) -> Measured:
-    """``log_det`` is log |det dz/dx| of the Jacobian that autograd finds, for each example."""
+    """``log_det`` is ``log |det dz/dx|`` of the Jacobian that autograd finds, for each example."""
     module, batch = _stirred(module, first(batch, ROWS))
     with torch.no_grad():
         _, claimed = module.to_latent(batch.x)
@@ -54,7 +54,7 @@ def log_det_is_that_of_the_jacobian(module: Any, batch: Batch) -> Measured:
 
 @law
 def log_prob_is_the_change_of_variables(module: Any, batch: Batch) -> Measured:
-    """log p(x) = log N(z; 0, I) + log |det dz/dx|, with a plus: exactly, or as the mean of an unbiased estimate."""
+    """log p(x) = log N(z; 0, I) + ``log |det dz/dx|``, with a plus: exactly, or as the mean of an unbiased estimate."""
     kind = getattr(module, "likelihood_kind", "exact")
     if kind not in ("exact", "estimate"):
         return 1, 0, f"the likelihood of a flow is exact, or estimated without bias; it says {kind!r}"
@@ -102,7 +102,7 @@ def samples_come_from_noise(module: Any, batch: Batch) -> Measured | None:
 
 @law
 def the_probability_integral_is_uniform(module: Any, batch: Batch) -> Measured | None:
-    """Where there is ``to_uniform``, own samples become uniform, and log |det du/dx| is the log-density itself."""
+    """Where there is ``to_uniform``, own samples become uniform, and ``log |det du/dx|`` is the log-density itself."""
     if not hasattr(module, "to_uniform") or not hasattr(module, "sample"):
         return None
     module, batch = _stirred(module, batch)

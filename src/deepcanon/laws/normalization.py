@@ -155,7 +155,7 @@ def evaluation_changes_nothing(module: Any, batch: Batch) -> Measured:
 
 @law
 def weight_is_gain_times_direction(module: Any, batch: Batch) -> Measured | None:
-    """Of weight normalization, w = g v / |v|: the length of v changes nothing, and g scales what is not the bias."""
+    """Of weight normalization, w = ``g v / |v|``: the length of v changes nothing, and g scales all but the bias."""
     pair = _gain_and_direction(module)
     if pair is None:
         return None

@@ -16,7 +16,7 @@ from deepcanon.core.checks import at_least
 from deepcanon.core.precision import full, in_full_precision
 
 Mapped = tuple[Tensor, Tensor]
-"""The image z of each example and log |det dz/dx|, (B,)."""
+"""The image z of each example and ``log |det dz/dx|``, (B,)."""
 
 LIMIT = 2.0
 """The largest log-scale of an affine coupling, so that no scale diverges and the inverse stays exact."""
@@ -36,14 +36,14 @@ class Transform(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Mapped:
-        """The image z of each example and log |det dz/dx|, (B,)."""
+        """The image z of each example and ``log |det dz/dx|``, (B,)."""
 
     @abstractmethod
     def inverse(self, z: Tensor) -> Tensor:
         """The examples x that are mapped to z."""
 
     def inverse_with_log_det(self, z: Tensor, context: Tensor | None = None) -> Mapped:
-        """The examples x that are mapped to z, and log |det dx/dz|, (B,): what a sample needs for its density."""
+        """The examples x that are mapped to z, and ``log |det dx/dz|``, (B,): what a sample needs for its density."""
         given, own = _given(self, context), cast(Any, self)
         x = own.inverse(z, *given)
         return x, -own(x, *given)[1]

@@ -6,11 +6,11 @@ from deepcanon.pictures.filters import filter_grid, responses
 from deepcanon.pictures.images import image_grid, image_grids, rows
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, latent_map, scatter, truth_plot
-from deepcanon.pictures.run_pictures import draw_run
+from deepcanon.pictures.run_pictures import draw_run, run_figures
 from deepcanon.pictures.style import save
 
 __all__ = [
     "confusion", "curves", "decision_map", "draw_run", "filter_grid", "image_grid", "image_grids", "latent_map",
-    "responses", "rows", "save", "scatter", "truth_plot",
+    "responses", "rows", "run_figures", "save", "scatter", "truth_plot",
 ]  # fmt: skip
 __dir__ = listing(__name__)

@@ -84,6 +84,17 @@ def draw_run(
     The held-out split is shown where there is one. Random draws depend on ``seed`` alone and the model's mode is
     restored, so that drawing does not change a training.
     """
+    saved = Pictures()
+    for name, figure in run_figures(model, data, history, seed).items():
+        saved.append(save(figure, Path(folder) / f"{name}.png"))
+        figure.clear()  # a figure refers to itself: its memory would wait for the garbage collector
+    return saved
+
+
+def run_figures(
+    model: Model[Any], data: Data, history: Sequence[Mapping[str, Any]], seed: int = 0
+) -> dict[str, Figure]:
+    """The figures of :func:`draw_run` by name; none is written."""
     scene = Scene.of(model, data, seed)
     drawn: dict[str, Figure] = {}
     if len(history) > 1:  # a single point, as of a model that learns in one step, is not a curve
@@ -91,11 +102,7 @@ def draw_run(
     with eval_mode(model), drawing_from(scene.generator()):
         for picture in PICTURES:
             drawn |= picture(scene)
-    saved = Pictures()
-    for name, figure in drawn.items():
-        saved.append(save(figure, Path(folder) / f"{name}.png"))
-        figure.clear()  # a figure refers to itself: its memory would wait for the garbage collector
-    return saved
+    return drawn
 
 
 def _unit(scene: Scene) -> str:

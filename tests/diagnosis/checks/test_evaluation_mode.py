@@ -19,7 +19,7 @@ class Dropping(nn.Sequential):
 
 class Noisy(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = super().forward(x + torch.randn_like(x))
+        out: Tensor = super().forward(x + torch.randn_like(x))  # type: ignore[no-untyped-call]
         return out
 
 

@@ -8,13 +8,13 @@ from tests.diagnosis.checks.plain import causes, net, report
 
 class Logarithm(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = super().forward(x).relu().log()
+        out: Tensor = super().forward(x).relu().log()  # type: ignore[no-untyped-call]
         return out
 
 
 class Root(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = super().forward(x)
+        out: Tensor = super().forward(x)  # type: ignore[no-untyped-call]
         return out + (0 * out).square().sum(1, keepdim=True).sqrt()
 
 

@@ -11,7 +11,7 @@ from tests.diagnosis.checks.plain import causes, net
 class Unseeded(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
         own = torch.Generator().manual_seed(int.from_bytes(os.urandom(4), "little"))
-        out: Tensor = super().forward(x + 0.1 * torch.randn(x.shape, generator=own))
+        out: Tensor = super().forward(x + 0.1 * torch.randn(x.shape, generator=own))  # type: ignore[no-untyped-call]
         return out
 
 

@@ -7,7 +7,7 @@ from tests.diagnosis.checks.plain import causes, net
 
 class Averaged(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = super().forward(1e-7 * x)
+        out: Tensor = super().forward(1e-7 * x)  # type: ignore[no-untyped-call]
         return out.round(decimals=1) + 0 * out
 
 

@@ -7,7 +7,7 @@ from tests.diagnosis.checks.plain import causes, net
 
 class Forgetful(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = super().forward(0 * x)
+        out: Tensor = super().forward(0 * x)  # type: ignore[no-untyped-call]
         return out
 
 

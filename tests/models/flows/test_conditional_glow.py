@@ -27,7 +27,7 @@ def flow(**arguments: Any) -> ConditionalGlow:
     model.prepare([Labeled(images(99), torch.arange(99) % 3)])
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn(parameter.shape, dtype=parameter.dtype))  # in whatever layout
+            parameter.add_(0.1 * torch.randn_like(parameter))
     return model
 
 

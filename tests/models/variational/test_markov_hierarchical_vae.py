@@ -96,7 +96,7 @@ def test_a_diffusion_model_is_a_markov_hierarchy_with_a_fixed_encoder(monkeypatc
             patch.setattr(torch, "randn_like", lambda x: nodes.repeat(len(x) // COUNT)[:, None])
             terms = ddpm.bound(torch.full((COUNT, 1), value).double())
             diffused = sum(float((weights * term).sum()) for term in terms.values())
-            patch.setattr("torch.distributions.normal._standard_normal", partial(next_of, draws))
+            patch.setattr(torch, "randn", partial(next_of, draws))
             reconstruction, kl = as_hierarchy(ddpm).bound(torch.full((COUNT**2, 1), value).double())
             hierarchical = float((torch.cartesian_prod(weights, weights).prod(-1) * (reconstruction + kl)).sum())
         assert abs(hierarchical - diffused) < 1e-10

@@ -49,7 +49,7 @@ def generated_text(model: Any, batch: AnyBatch) -> dict[str, float]:
 def repeated(rows: Tensor) -> float:
     """The share of groups of tokens that their row has had before.
 
-    >>> repeated(torch.tensor([[1, 2, 3, 4, 1, 2, 3, 4]]))
+    >>> round(repeated(torch.tensor([[1, 2, 3, 4, 1, 2, 3, 4]])), 6)
     0.2
     """
     groups = [[tuple(row[i : i + GRAM]) for i in range(len(row) - GRAM + 1)] for row in rows.tolist()]

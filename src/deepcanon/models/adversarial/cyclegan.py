@@ -77,6 +77,7 @@ class CycleGAN(Game[TwoDomains]):
     """
 
     recipe = Recipe(optimizer="adam:betas=0.5/0.999", lr=3e-3, schedule="cosine", batch_size=128, epochs=40)
+    default_data = "two-domains"
 
     def __init__(
         self,

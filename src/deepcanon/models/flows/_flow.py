@@ -40,14 +40,14 @@ class Flow(RealDensity[B]):
 
     @abstractmethod
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The latent z of each example, (B, features), and log |det dz/dx| of the Jacobian, (B,)."""
+        """The latent z of each example, (B, features), and ``log |det dz/dx|`` of the Jacobian, (B,)."""
 
     @abstractmethod
     def to_data(self, z: Tensor) -> Tensor:
         """The examples of latents z, (B, features): the inverse of ``to_latent``."""
 
     def to_data_with_log_det(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The examples of latents z and log |det dx/dz|, (B,), with gradients: a sample and what its density needs."""
+        """The examples of latents z and ``log |det dx/dz|``, (B,), with gradients: what samples and densities need."""
         x = self.to_data(z)
         return x, -self.to_latent(x)[1]
 
@@ -58,7 +58,7 @@ class Flow(RealDensity[B]):
         return x, self._change_of_variables(z, -log_det)
 
     def to_uniform(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The probability integral transform of each example, (B, features), and log |det du/dx|, (B,).
+        r"""The probability integral transform of each example, (B, features), and ``log |det du/dx|``, (B,).
 
         .. math:: u = \Phi(z), \qquad \log p(x) = \log \left| \det \frac{du}{dx} \right|
 

@@ -1,0 +1,310 @@
+"""Code cells of Markdown pages: read, run in a forked process, and remembered as long as nothing they used changes.
+
+A chapter marks its cells by ``{code-cell}``; of README and the other pages the plain Python blocks are the cells. A
+page is one Python session. Its process is forked from one that has torch already, gets an alarm for each cell and a
+budget of processor time for all of them, and every warning in it is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import contextlib
+import hashlib
+import html
+import importlib.metadata
+import importlib.util
+import io
+import json
+import multiprocessing
+import os
+import platform
+import random
+import re
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(str(getattr(importlib.util.find_spec("deepcanon"), "origin", ""))).parent
+"""The library, which is not imported here: what a page imports is what it depends on."""
+ALARM = 60
+"""The seconds after which a cell is ended."""
+BUDGET = 5.0
+"""The seconds of processor time that the cells of a page may take together, unless its front matter says otherwise."""
+LIBRARIES = ("torch", "numpy", "matplotlib", "scikit-learn")
+FENCE = re.compile(r"^```(?P<kind>\{code-cell\}|python)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+QUOTED = re.compile(r"^````\n.*?^````$", re.DOTALL | re.MULTILINE)
+"""What shows how a cell is written."""
+SETUP = re.compile(r"^<!-- setup\n(?P<body>.*?)^-->$", re.DOTALL | re.MULTILINE)
+OPTION = re.compile(r":([\w-]+):[ ]?(.*)\n")
+MATTER = re.compile(r"\A---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
+FILLED = re.compile(r"\{\{ (\w+)(?::([^}]*))? \}\}")
+
+
+class CellError(Exception):
+    """A cell that raises, takes too long, or leaves a number of the prose undefined."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its code, the options that its fence names, and its place in the page."""
+
+    code: str
+    options: Mapping[str, str]
+    line: int
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a cell: its kind (``text``, ``html``, or ``png`` in base64), its content, and a picture's words."""
+
+    kind: str
+    content: str
+    alt: str = ""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The outputs of each cell of a page, the values that its prose asks for, its cost, and the files it imported."""
+
+    outputs: Sequence[Sequence[Output]]
+    values: Mapping[str, str]
+    seconds: float
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def matter(text: str) -> dict[str, str]:
+    """The front matter of a page, one ``name: value`` in a line.
+
+    >>> matter("---\\nrows: [E01, E02]\\n---\\n# Title\\n")
+    {'rows': '[E01, E02]'}
+    """
+    found = MATTER.match(text)
+    lines = found[1].splitlines() if found else []
+    return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def cells(text: str) -> list[Cell]:
+    """The cells of a page in their order: those of ``{code-cell}``, or where there are none its Python blocks.
+
+    Interactive examples, whose outputs are written down, are doctests and not cells. A comment that begins with
+    ``setup`` holds code that readers do not need to see.
+    """
+    text = QUOTED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    fences = [fence for fence in FENCE.finditer(text) if not fence["body"].startswith(">>> ")]
+    marked = [fence for fence in fences if fence["kind"] != "python"]
+    found = [*(marked or fences), *SETUP.finditer(text)]
+    return [_cell(each, text) for each in sorted(found, key=lambda each: each.start())]
+
+
+def _cell(fence: re.Match[str], text: str) -> Cell:
+    body, options = fence["body"], {}
+    while option := OPTION.match(body):
+        options[option[1]] = option[2].strip()
+        body = body[option.end() :]
+    return Cell(body, options, text.count("\n", 0, fence.start()) + 1, fence.span())
+
+
+def results(pages: Mapping[str, str], cache: Path, processes: int) -> dict[str, Ran]:
+    """What the cells of each page give, by the name of the page; unless something has changed, none is run again."""
+    with_cells = {name: text for name, text in pages.items() if cells(text)}
+    known = {name: found for name, text in with_cells.items() if (found := _remembered(cache, name, text)) is not None}
+    missing = [(name, text) for name, text in with_cells.items() if name not in known]
+    if missing:
+        import matplotlib.figure  # noqa: F401
+        import torch  # noqa: F401  (both once, before the forks)
+
+        context = multiprocessing.get_context("fork")
+        with context.Pool(min(processes, len(missing)), maxtasksperchild=1) as pool:
+            for name, ran in pool.imap_unordered(_named, missing, chunksize=1):
+                if isinstance(ran, str):
+                    raise CellError(ran)
+                known[name] = ran
+                _remember(cache, name, pages[name], ran)
+    return known
+
+
+def run_page(name: str, text: str, budget: float = BUDGET) -> Ran:
+    """Run the cells of a page in a process of its own, without any memory of earlier runs.
+
+    ``budget`` is that of a page whose front matter has none.
+    """
+    context = multiprocessing.get_context("fork")
+    with context.Pool(1) as pool:
+        _, ran = pool.apply(_named, ((name, text), budget))
+    if isinstance(ran, str):
+        raise CellError(ran)
+    return ran
+
+
+def _named(page: tuple[str, str], budget: float = BUDGET) -> tuple[str, Ran | str]:
+    name, text = page
+    sys.settrace(None)  # a coverage that was begun before the fork would spend the page's budget
+    threading.settrace(None)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return name, _session(name, text, float(matter(text).get("budget", budget)))
+        except CellError as error:
+            return name, str(error)
+
+
+def _session(name: str, text: str, budget: float) -> Ran:
+    import matplotlib as mpl
+    import numpy as np
+    import torch
+
+    mpl.use("Agg")
+    torch.set_num_threads(1)
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  (what a cell of anybody's may draw from)
+    torch.manual_seed(0)
+    signal.signal(signal.SIGALRM, _ring)
+    begun = _spent()
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    outputs = [_run(name, cell, namespace) for cell in cells(text)]
+    spent = _spent() - begun
+    if spent > budget:
+        raise CellError(f"{name}: the cells take {spent:.1f} s of processor time, and the page has {budget:g} s")
+    return Ran(outputs, _values(name, text, namespace), spent, _imported())
+
+
+def _ring(*_: Any) -> None:
+    raise TimeoutError(f"the cell takes more than {ALARM} s")
+
+
+def _spent() -> float:
+    """The seconds of processor time that this process and those that it has started took."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _run(name: str, cell: Cell, namespace: dict[str, Any]) -> list[Output]:
+    """The outputs of a cell: what it prints, and the value of its last line where that is an expression."""
+    printed, value = io.StringIO(), None
+    where = f"{name}, line {cell.line}"
+    signal.alarm(ALARM)
+    try:
+        tree = ast.parse(cell.code, where)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        with contextlib.redirect_stdout(printed):
+            exec(compile(tree, where, "exec"), namespace)  # noqa: S102  (a cell of the book is code)
+            if isinstance(last, ast.Expr):
+                value = eval(compile(ast.Expression(last.value), where, "eval"), namespace)  # noqa: S307
+    except BaseException as error:
+        lines = "".join(traceback.format_exception_only(error)).strip()
+        raise CellError(f"{where}: the cell raised {lines}\n\n{cell.code}") from error
+    finally:
+        signal.alarm(0)
+    text = [Output("text", printed.getvalue())] if printed.getvalue() else []
+    return text if value is None else [*text, _shown(value, cell)]
+
+
+def _shown(value: Any, cell: Cell) -> Output:
+    """A value as a notebook displays it: a figure as a picture, else as HTML, else as text."""
+    if hasattr(value, "_repr_png_"):
+        words = cell.options.get("alt") or _headline(value)
+        if not words:
+            raise CellError(f"line {cell.line}: a picture needs words for those who do not see it: give :alt:")
+        return Output("png", base64.b64encode(value._repr_png_()).decode(), words)
+    if (shown := getattr(value, "_repr_html_", lambda: None)()) is not None:
+        return Output("html", str(shown))
+    return Output("text", value if isinstance(value, str) else repr(value))
+
+
+def _headline(figure: Any) -> str:
+    return " ".join(str(getattr(figure, "get_suptitle", str)()).split())
+
+
+def _values(name: str, text: str, namespace: Mapping[str, Any]) -> dict[str, str]:
+    """The numbers of the prose, which cells have computed, as they are to be written."""
+    asked = {found[0]: (found[1], found[2] or "") for found in FILLED.finditer(text)}
+    for variable, _ in asked.values():
+        if variable not in namespace:
+            raise CellError(f"{name}: the text asks for {{{{ {variable} }}}}, which no cell defines")
+    return {written: format(namespace[variable], form) for written, (variable, form) in asked.items()}
+
+
+def woven(text: str, ran: Ran, pictures: Path, where: str) -> str:
+    """The page as Sphinx reads it: each cell followed by its outputs, each number of the prose filled in.
+
+    Pictures are written into the folder ``pictures``, which the page knows as ``where``.
+    """
+    for cell, outputs in reversed(list(zip(cells(text), ran.outputs, strict=True))):
+        start, end = cell.span
+        text = text[:start] + _markdown(cell, outputs, pictures, where) + text[end:]
+    return FILLED.sub(lambda found: ran.values[found[0]], text)
+
+
+def _markdown(cell: Cell, outputs: Iterable[Output], pictures: Path, where: str) -> str:
+    hidden = "hide-input" in cell.options
+    parts = [] if hidden else [f"```{{code-block}} python\n:class: cell\n\n{cell.code}```"]
+    for output in outputs:
+        if output.kind == "png":
+            content = base64.b64decode(output.content)
+            file = f"{hashlib.sha256(content).hexdigest()[:16]}.png"
+            pictures.mkdir(parents=True, exist_ok=True)
+            (pictures / file).write_bytes(content)
+            caption = cell.options.get("caption", "")
+            parts.append(f"```{{figure}} {where}/{file}\n:alt: {output.alt}\n:class: output\n\n{caption}\n```")
+        elif output.kind == "html":
+            parts.append(f'```{{raw}} html\n<div class="output">{output.content}</div>\n```')
+        else:
+            parts.append(f'```{{raw}} html\n<pre class="output">{html.escape(output.content.rstrip())}</pre>\n```')
+    return "\n\n".join(parts)
+
+
+def _key(text: str) -> str:
+    """What decides about the outputs of a page besides ours: its cells, this file, and the libraries of others."""
+    parts = [cell.code + repr(cell.options) for cell in cells(text)]
+    asked = [found[0] for found in FILLED.finditer(text)]
+    versions = [platform.python_version(), *(importlib.metadata.version(name) for name in LIBRARIES)]
+    return _digest("\n".join([*parts, *asked, *versions, Path(__file__).read_text(encoding="utf-8")]).encode())
+
+
+def _imported() -> dict[str, str]:
+    """The files of the library that this process has imported, each with the digest of its content."""
+    loaded = [Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
+    own = sorted({file for file in loaded if file.is_relative_to(PACKAGE)})
+    return {file.relative_to(PACKAGE).as_posix(): _digest(file.read_bytes()) for file in own}
+
+
+def _remembered(cache: Path, name: str, text: str) -> Ran | None:
+    file = _memory(cache, name)
+    if not file.is_file():
+        return None
+    record = json.loads(file.read_text(encoding="utf-8"))
+    if record.pop("key") != _key(text) or any(_changed(path, digest) for path, digest in record["files"].items()):
+        return None
+    outputs = [[Output(**each) for each in one] for one in record.pop("outputs")]
+    return Ran(outputs=outputs, **record)
+
+
+def _changed(path: str, digest: str) -> bool:
+    file = PACKAGE / path
+    return not file.is_file() or _digest(file.read_bytes()) != digest
+
+
+def _remember(cache: Path, name: str, text: str, ran: Ran) -> None:
+    file = _memory(cache, name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    whole = file.with_suffix(f".{os.getpid()}")
+    whole.write_text(json.dumps({"key": _key(text), **asdict(ran)}), encoding="utf-8")
+    whole.replace(file)
+
+
+def _memory(cache: Path, name: str) -> Path:
+    return cache / f"{name.replace('/', '.')}.json"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,186 @@
+"""The book: its cells run, its links lead somewhere, every entry of the catalogue has its page, and it builds."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deepcanon import catalogue
+from deepcanon.data.load import entries
+from deepcanon.laws import KINDS
+from docs.engine import cells, katex, staging
+
+ROOT = Path(__file__).parents[1]
+BOOK = ROOT / "docs" / "book"
+ABOUT = ("index", "notation", "writing")
+"""The pages of the book that are not chapters."""
+CHAPTERS = sorted(path.stem for path in BOOK.glob("*.md") if path.stem not in ABOUT)
+HEADINGS = (
+    "## The idea", "## The smallest code", "## The picture", "## The law, and how one would notice that it is broken",
+    "## What goes wrong in practice", "## Exercises", "## Where the literature went next",
+)  # fmt: skip
+PAGE = """---
+budget: 3
+---
+# Title
+
+```{code-cell}
+:alt: A line.
+import deepcanon.core.plural
+share = 0.12345
+print("said")
+share * 2
+```
+
+The share is {{ share:.2f }}.
+"""
+
+
+def text_of(chapter: str) -> str:
+    return (BOOK / f"{chapter}.md").read_text(encoding="utf-8")
+
+
+def rows(words: str) -> list[str]:
+    """The rows that a plan names: ``E01-E03 P03`` are four."""
+    found = []
+    for word in words.split():
+        first, _, last = word.partition("-")
+        found += [f"{first[0]}{number:02}" for number in range(int(first[1:]), int((last or first)[1:]) + 1)]
+    return found
+
+
+def plan() -> dict[str, list[str]]:
+    with (BOOK / "plan.csv").open(encoding="utf-8") as file:
+        return {line["chapter"]: rows(line["rows"]) for line in csv.DictReader(file)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_cells_of_a_chapter_run_within_its_budget(chapter: str) -> None:
+    ran = cells.run_page(chapter, text_of(chapter))
+    assert any(output.kind == "png" for outputs in ran.outputs for output in outputs)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_has_its_parts_and_stands_in_the_plan(chapter: str) -> None:
+    text = text_of(chapter)
+    places = [text.find(heading) for heading in HEADINGS]
+    assert -1 not in places, [heading for heading, place in zip(HEADINGS, places, strict=True) if place < 0]
+    assert places == sorted(places)
+    assert "**The question.**" in text
+    assert text.count(":::{answer}") >= 3
+    assert rows(cells.matter(text)["rows"]) == plan()[chapter]
+    assert f"({chapter}.md)" in text_of("index")
+    assert f"book/{chapter}\n" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
+def test_no_row_of_the_canon_belongs_to_two_chapters() -> None:
+    every = [row for found in plan().values() for row in found]
+    assert len(every) == len({*every}) == 160
+
+
+def test_every_link_leads_to_a_file_and_every_name_to_a_page() -> None:
+    known = {("model", each.name): f"models/{each.family}/{each.name}" for each in catalogue.entries()}
+    known |= {
+        (kind, each.name): f"{kind}/{each.name}" for kind in catalogue.FOLDERS for each in catalogue.questions(kind)
+    }
+    known |= {("law", kind): f"laws-of/{kind}" for kind in KINDS} | {
+        ("data", name): f"data/{name}" for name in entries()
+    }
+    for address, path in staging.sources().items():
+        staging.linked(path.read_text(encoding="utf-8"), address, known)
+
+
+def test_a_link_to_nowhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, said in (("[a](nowhere.md)", "links to nowhere.md"), ("{model}`vea`", "names the model 'vea'")):
+        with pytest.raises(staging.StagingError, match=re.escape(said)):
+            staging.linked(text, "book/index", {})
+    quoted = "`x[0](y)` and\n```python\nx[0](y)\n```\n"
+    assert staging.linked(quoted, "book/index", {}) == quoted
+    assert staging.linked("[a](../data.md#forms)", "book/index", {}) == "[a](../data.md#forms)"
+    assert staging.linked("[a](docs/data.md)", "project/readme", {}) == "[a](../data.md)"
+    assert staging.linked("[a](LICENSE)", "project/readme", {}) == f"[a]({staging.SITE}/LICENSE)"
+
+
+def test_a_page_runs_is_remembered_and_runs_again_when_the_library_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = cells.results({"page": PAGE}, tmp_path, 1)["page"]
+    assert [output.content for output in ran.outputs[0]] == ["said\n", "0.2469"]
+    assert "core/plural.py" in ran.files
+    monkeypatch.setattr(cells, "_named", None)  # which would be called to run it again
+    assert cells.results({"page": PAGE}, tmp_path, 1)["page"] == ran
+    woven = cells.woven(PAGE, ran, tmp_path / "out", "/out")
+    assert "The share is 0.12." in woven
+    assert '<pre class="output">said</pre>' in woven
+    assert cells._remembered(tmp_path, "page", PAGE.replace("* 2", "* 3")) is None
+    monkeypatch.setattr(cells, "_changed", lambda path, digest: path == "core/plural.py")
+    assert cells._remembered(tmp_path, "page", PAGE) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1 / 0", "line 1: the cell raised ZeroDivisionError"),
+        ("import warnings\nwarnings.warn('old')", "raised UserWarning: old"),
+        ("while True: pass", "more than 1 s"),
+        ("sum(range(10**7))", "take .* s of processor time, and the page has 0.01 s"),
+        ("x = 1\n```\n\n{{ y }}\n\n```{code-cell}\n2", "asks for {{ y }}"),
+        ("from deepcanon.pictures.style import new_figure\nnew_figure(1, 1)", "give :alt:"),
+    ],
+)
+def test_a_page_that_fails_says_where_and_why(code: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "ALARM", 1)
+    with pytest.raises(cells.CellError, match=said):
+        cells.run_page("page", f"```{{code-cell}}\n{code}\n```\n", 0.01 if "range" in code else 5)
+
+
+def test_the_files_of_katex_are_as_published() -> None:
+    assert katex.changed_files() == []
+
+
+def test_the_build_says_what_is_missing(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-S", str(ROOT / "docs" / "build"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "docs/build needs sphinx" in done.stderr
+    assert ".[docs]" in done.stderr
+
+
+needs_docs = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("sphinx", "furo", "myst_parser", "py_mini_racer")),
+    reason="needs Sphinx and its kin, of deepcanon[docs]",
+)
+
+
+@needs_docs
+@pytest.mark.slow
+def test_the_book_builds_without_a_warning_and_has_a_page_for_every_entry(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "docs" / "build"), str(tmp_path / "site"), "--no-pictures"]
+    done = subprocess.run(
+        [*command, "--cache", str(tmp_path / "cache")], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = tmp_path / "site"
+    pages = [
+        f"models/{each.family}/{each.name}" for each in catalogue.entries() if each.module.startswith("deepcanon.")
+    ]
+    pages += [f"{catalogue.FOLDERS[kind]}/{e.name}" for kind in catalogue.FOLDERS for e in catalogue.questions(kind)]
+    pages += [f"laws-of/{kind}" for kind in KINDS] + [f"data-sets/{name.replace(':', '-')}" for name in entries()]
+    assert [page for page in pages if not (site / f"{page}.html").is_file()] == []
+    flows = (site / "book" / "flows.html").read_text(encoding="utf-8")
+    assert '<span class="katex-html"' in flows
+    assert "{{" not in flows
+    assert "code-cell" not in flows
+    for page in (site / "index.html", site / "book" / "flows.html", site / "models" / "flows" / "realnvp.html"):
+        asked = re.findall(
+            r"<(?:script|img)[^>]* src=\"(https?:[^\"]*)|<link[^>]* href=\"(https?:[^\"]*)", page.read_text()
+        )
+        assert asked == [], "a page asks the network for something"
+    assert "coupling" in (site / "searchindex.js").read_text(encoding="utf-8")
