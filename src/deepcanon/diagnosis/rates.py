@@ -22,7 +22,7 @@ SMOOTHED, EXPLODED = 0.8, 3.0
 def range_test(patient: Patient, around: float) -> dict[str, Any]:
     """The loss at rising rates on a copy: the rates, the losses, where it explodes, and the interval that suits.
 
-    ``around`` is a rate that does well: one that is far too low or high is no middle of a range.
+    ``around`` is a rate that does well: the range around one that is far too low or high may miss it.
 
     Smith, Cyclical learning rates for training neural networks, 2017, https://arxiv.org/abs/1506.01186. The interval
     ends at a third of the rate at which the smoothed loss begins to rise, and begins a hundred times lower.

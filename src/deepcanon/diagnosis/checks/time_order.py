@@ -7,7 +7,7 @@ splits, or rises from each row to the next. With such a column a target of the f
 so are held-out targets, more than half of them, among the inputs of training rows. Without one, the order of the rows
 is taken for that of time, and both are suspicions. So is a split across time while the nearest training row in time
 tells the target of a held-out one (more than half of what is above chance): the score says how well gaps are filled in,
-not how well the future is told. Lagged targets that were scaled apart from the targets are not seen. Kapoor and
+not how well the future is predicted. Lagged targets that were scaled apart from the targets are not seen. Kapoor and
 Narayanan, Leakage and the reproducibility crisis, 2023, https://doi.org/10.1016/j.patter.2023.100804.
 """
 
@@ -115,7 +115,7 @@ def _across_time(
         yield Diagnosis(
             cause="time leakage",
             evidence={"before_the_last_training_row": among, "told_by_the_nearest_row": told},
-            advice="split by time, if the future is to be told: train on the rows before a date, hold out those after",
+            advice="split by time, if the future is to be predicted: train on the rows before a date, hold out those after",
             where=name,
             grade="suspicion",
         )
