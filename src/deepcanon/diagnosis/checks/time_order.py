@@ -115,7 +115,7 @@ def _across_time(
         yield Diagnosis(
             cause="time leakage",
             evidence={"before_the_last_training_row": among, "told_by_the_nearest_row": told},
-            advice="split by time, if the future is to be predicted: train on the rows before a date, hold out those after",
+            advice="split by time, if the future is to be predicted: train before a date, hold out what comes after",
             where=name,
             grade="suspicion",
         )
