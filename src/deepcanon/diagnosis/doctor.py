@@ -62,7 +62,7 @@ def explain(name: str) -> str:
     for check in checks():
         if check.name == wanted:
             numbers = thresholds.described(wanted)
-            return f"{check.explanation}\n\nCalibrated:\n{numbers}" if numbers else check.explanation
+            return f"{check.explanation}\n\nHealthy ranges:\n{numbers}" if numbers else check.explanation
     raise unknown("check", name, [check.name for check in checks()], "'deepcanon doctor --explain all' shows all")
 
 

@@ -11,28 +11,31 @@ import torch
 from deepcanon.diagnosis.patient import Patient
 from deepcanon.diagnosis.trial import Change
 
-STEPS, LOWEST, HIGHEST = 90, 1e-4, 1e4
-"""The range test goes through so many steps, from so small a multiple of the rate to so large a one."""
+STEPS, FEWEST, LOWEST, HIGHEST = 90, 40, 1e-4, 1e4
+"""The range test goes through so many steps, fewer of a slow training, from so small a multiple of a rate to so large a
+one."""
 
 SMOOTHED, EXPLODED = 0.8, 3.0
 """The loss is smoothed by this factor; at so many times its first value it has exploded."""
 
 
-def range_test(patient: Patient, seed: int = 0) -> dict[str, Any]:
+def range_test(patient: Patient, around: float) -> dict[str, Any]:
     """The loss at rising rates on a copy: the rates, the losses, where it explodes, and the interval that suits.
+
+    ``around`` is a rate that does well: the range around one that is far too low or high may miss it.
 
     Smith, Cyclical learning rates for training neural networks, 2017, https://arxiv.org/abs/1506.01186. The interval
     ends at a third of the rate at which the smoothed loss begins to rise, and begins a hundred times lower.
     """
-    growth = (HIGHEST / LOWEST) ** (1 / (STEPS - 1))
-    base = patient.rate
+    steps = max(FEWEST, min(STEPS, patient.reference.asked))
+    growth = (HIGHEST / LOWEST) ** (1 / (steps - 1))
 
     def rising(optimizer: torch.optim.Optimizer, number: int) -> None:
         for group in optimizer.param_groups:
-            group["lr"] = base * LOWEST * growth ** (number - 1)
+            group["lr"] = around * LOWEST * growth ** (number - 1)
 
-    course = patient.train(STEPS, seed=seed, change=Change("range test", on_step=rising))
-    rates = [base * LOWEST * growth**number for number in range(len(course.losses))]
+    course = patient.train(steps, change=Change(f"range test around {around:g}", on_step=rising))
+    rates = [around * LOWEST * growth**number for number in range(len(course.losses))]
     smooth: list[float] = []
     for loss in course.losses:
         smooth.append(loss if not smooth else SMOOTHED * smooth[-1] + (1 - SMOOTHED) * loss)

@@ -75,7 +75,7 @@ def described(check: str) -> str:
     for name, entry in table().get(check, {}).items():
         limit = of(check, name)
         seen = f" ({entry['lowest']}; {entry['highest']})" if "lowest" in entry else ""
-        runs = f" of {entry['runs']} healthy trainings" if "runs" in entry else ""
+        runs = f" of {entry['runs']} healthy trainings" if "runs" in entry else f", {entry['source']}"
         ends = f"thresholds {limit.low:.3g} and {limit.high:.3g}"
         lines.append(f"{name}: {limit.healthy_low:.3g} to {limit.healthy_high:.3g}{runs}{seen}; {ends}")
     return "\n".join(lines)

@@ -79,3 +79,24 @@ def test_a_plain_module_is_held_to_the_order_of_its_labels() -> None:
     ):
         report = report_of("causal_order", Reader(both), data, loss=token_loss, optimizer="adam")
         assert causes(report) == wanted
+
+
+def inner_shift(logits: Tensor, y: Tensor) -> Tensor:
+    """Labels are the tokens themselves, and the loss shifts them."""
+    return token_loss(logits[:, :-1], y[:, 1:])
+
+
+def test_a_loss_that_shifts_the_labels_itself_predicts_the_next_token() -> None:
+    text = torch.randint(8, (64, 13), generator=torch.Generator().manual_seed(0))
+    for both, wanted in ((False, []), (True, ["causality leak"])):
+        report = report_of("causal_order", Reader(both), (text, text.clone()), loss=inner_shift, optimizer="adam")
+        assert causes(report) == wanted
+
+
+def test_a_model_whose_loss_forgets_to_shift_is_named() -> None:
+    def loss(self: Any, batch: Any) -> dict[str, Tensor]:
+        return {"nll": token_loss(self.logits(self.outputs(batch.x)), batch.x)}
+
+    report = report_of("causal_order", "lstm", "text", methods={"loss": loss})
+    assert causes(report) == ["causality leak"]
+    assert "shift" in next(iter(report)).advice

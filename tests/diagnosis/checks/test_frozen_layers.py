@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 from tests.diagnosis.checks.plain import adam, causes, net
+from tests.diagnosis.checks.planted import causes as causes_of
+from tests.diagnosis.checks.planted import report_of
 
 
 def test_too_little_to_train_is_seen_and_a_frozen_first_layer_is_fine() -> None:
@@ -23,3 +26,12 @@ def test_an_optimizer_without_the_layers_that_matter_is_named() -> None:
     biases = torch.optim.Adam([p for p in model.parameters() if p.ndim == 1], lr=1e-2)
     assert causes("frozen_layers", model, optimizer=biases, steps=150) == ["parameters not in the optimizer"]
     assert causes("frozen_layers", model, optimizer=adam(model)) == []
+
+
+@pytest.mark.slow
+def test_settings_that_freeze_what_must_learn_are_named_and_those_of_a_first_layer_are_fine() -> None:
+    found = report_of("frozen_layers", "mlp:hidden=4/4", "digits", steps=300, freeze="*weight*")
+    assert causes_of(found) == ["frozen parameters"]
+    first = report_of("frozen_layers", "mlp:hidden=64", "moons", steps=150, freeze="net.0.*")
+    assert causes_of(first) == []
+    assert first.passed["frozen_layers"]["frozen"] == 2

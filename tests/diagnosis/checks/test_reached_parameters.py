@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -62,3 +63,35 @@ def test_the_turns_of_a_model_are_followed() -> None:
     assert causes_of(report_of("reached_parameters", "mlp", "moons")) == []
     toy = ToyClassifier(2, 2)
     assert causes_of(report_of("reached_parameters", toy, "moons", methods={"loss": loss})) == ["detached graph"]
+
+
+class MadeAnew(nn.Module):
+    """A first layer with new weights in every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.last(nn.Linear(10, 8)(x).relu())
+        return out
+
+
+def penalized(model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[Tensor, Tensor]) -> None:
+    """A step whose loss has the squared gradient of the scores by the inputs in it."""
+    x = batch[0].clone().requires_grad_()
+    scores = model(x)
+    (slope,) = torch.autograd.grad(scores.sum(), x, create_graph=True)
+    optimizer.zero_grad()
+    (nn.functional.cross_entropy(scores, batch[1]) + slope.square().mean()).backward()
+    optimizer.step()
+
+
+def test_inputs_of_an_inner_gradient_are_no_parameters() -> None:
+    assert causes("reached_parameters", net(activation=nn.Tanh), step=penalized) == []
+    assert causes("reached_parameters", MadeAnew()) == ["unregistered parameters"]
+
+
+@pytest.mark.parametrize("name", ["wgan", "score_matching", "ebm", "contractive_autoencoder"])
+def test_models_with_inner_gradients_are_fine(name: str) -> None:
+    assert causes_of(report_of("reached_parameters", name, "moons")) == []

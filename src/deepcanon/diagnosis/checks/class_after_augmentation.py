@@ -2,8 +2,9 @@
 
 Measured, of models that augment: how often the nearest neighbor of an augmented example among the others has its class,
 next to that of the example as it is and chance. Suspected where less than half of what lies above chance is left; named
-only if a copy without augmentation (the method's null) leaves half of the loss on the examples as they are, for two
-seeds. A turned 6 is a 9.
+only if a copy without augmentation leaves half of the loss on the examples as they are, for two seeds: of a method its
+null, of a plain module one whose outer module is in evaluation mode. A plain module augments if its first layer gets
+the examples as they are in evaluation mode and others in training mode. A turned 6 is a 9.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from deepcanon.core import Labeled
+from deepcanon.diagnosis.anatomy import recorded
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip, evaluating
+from deepcanon.diagnosis.trial import UNCHANGED, Change
 
 STAGE, PLACE = "data", 85
 
@@ -25,28 +28,33 @@ EXAMPLES, LEFT, FURTHER = 800, 0.5, 2.0
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    model: Any = patient.ours
+    model: Any = patient.model
     split = patient.train_split
-    if model is None or not hasattr(model, "augmented") or not hasattr(type(model), "null"):
+    method = patient.ours is not None
+    if method and not (hasattr(model, "augmented") and hasattr(type(model), "null")):
         raise Skip("examples are not augmented")
     if not isinstance(split, Labeled) or patient.task != "classes" or split.y.ndim != 1:
         raise Skip("there are no classes of examples")
     some = patient.batch(EXAMPLES)
     assert isinstance(some, Labeled)
-    with evaluating(model):
-        changed = model.augmented(some.x, Generator().manual_seed(0))
+    if method:
+        with evaluating(model):
+            changed = model.augmented(some.x, Generator().manual_seed(0))
+    else:
+        changed = _changed_inside(patient, some)
     plain, augmented = _agreement(some.x, some), _agreement(changed, some)
     chance = float((torch.bincount(some.y).double() / len(some)).square().sum())
     left = (augmented - chance) / max(plain - chance, 1e-9)
     patient.note(left=left, as_they_are=plain, augmented=augmented)
     if left >= LEFT or plain - chance < 0.1:
         return
-    without = replace(patient, model=type(model)(model.model, **type(model).null))
+    change = UNCHANGED if method else Change("without augmentation", on_model=_outer_evaluating)
+    without = replace(patient, model=type(model)(model.model, **type(model).null)) if method else patient
     ratios = []
     for seed in range(2):
         losses = []
-        for each in (patient, without):
-            course = each.train(patient.reference.asked, seed=seed)
+        for each, changes in ((patient, UNCHANGED), (without, change)):
+            course = each.train(patient.reference.asked, seed=seed, change=changes)
             with evaluating(course.model):
                 losses.append(float(each.loss(course.model, some)))
         ratios.append(losses[0] / max(losses[1], 1e-9))
@@ -64,6 +72,28 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             confirmed_by="a copy without augmentation does better on the examples as they are, for two seeds",
             margin=LEFT / max(left, 1e-3),
         )
+
+
+def _changed_inside(patient: Patient, some: Labeled) -> Tensor:
+    """What the first layer of a plain module gets in training mode, where that is not what it gets in evaluation."""
+    model, found = patient.twin(), []
+    for training in (True, False):
+        with torch.no_grad(), recorded(model.train(training)) as calls:
+            patient.outputs(model, some)
+        found.append(calls[0].input if calls else None)
+    changed, kept = found
+    if not isinstance(kept, Tensor) or not torch.equal(kept, some.x):
+        raise Skip("its first layer does not get the examples")
+    if not isinstance(changed, Tensor) or changed.shape != kept.shape or torch.equal(changed, kept):
+        raise Skip("examples are not augmented")
+    return changed
+
+
+def _outer_evaluating(model: nn.Module) -> None:
+    """Put the modules that have layers into evaluation mode, and leave the layers in training mode."""
+    for module in model.modules():
+        if next(module.children(), None) is not None:
+            module.training = False
 
 
 def _agreement(x: Tensor, among: Labeled) -> float:

@@ -17,6 +17,7 @@ from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.repair import compare, helps
 from deepcanon.diagnosis.trial import Change
+from deepcanon.train.process import frozen
 
 STAGE, PLACE = "start", 5
 
@@ -26,24 +27,26 @@ WEAK = 0.7
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     held = _held(patient)
-    frozen = [name for name, p in patient.model.named_parameters() if not p.requires_grad or id(p) not in held]
-    patient.note(frozen=len(frozen))
-    if not frozen:
+    fixed = [name for name, p in patient.model.named_parameters() if not p.requires_grad or id(p) not in held]
+    patient.note(frozen=len(fixed))
+    if not fixed:
         return
     course = patient.reference
     if patient.baseline is None or (course.finite and course.last < WEAK * patient.baseline):
         return
     if patient.by_turns:
-        found = compare(patient, Change("with all parameters trained", on_model=_all_in_one))
+        settings = {"freeze": ()} if patient.settings["freeze"] else {}
+        found = compare(patient, Change("with all parameters trained", on_model=_all_in_one, settings=settings))
     else:
         found = compare(patient, Change("with all parameters trained"), by=_thawed(patient))
     if helps(patient, found):
-        thawed = [name for name, p in patient.model.named_parameters() if p.requires_grad and id(p) not in held]
+        left_out = [name for name, p in patient.model.named_parameters() if p.requires_grad and id(p) not in held]
+        forgotten = len(left_out) == len(fixed) and not (patient.by_turns and patient.settings["freeze"])
         yield Diagnosis(
-            cause="parameters not in the optimizer" if len(thawed) == len(frozen) else "frozen parameters",
-            evidence={"frozen": ", ".join(frozen[:6]), "number": len(frozen), **found.evidence()},
+            cause="parameters not in the optimizer" if forgotten else "frozen parameters",
+            evidence={"frozen": ", ".join(fixed[:6]), "number": len(fixed), **found.evidence()},
             advice="train them: requires_grad=True, and give them to the optimizer",
-            where=frozen[0],
+            where=fixed[0],
             confirmed_by="a copy that trains all parameters gains, for two seeds",
         )
 
@@ -56,9 +59,10 @@ def _held(patient: Patient) -> set[int]:
     turns = patient.ours.turns()
     if len(turns) != 1 or not isinstance(turns[0], Descend) or turns[0].gradient is not None:
         raise Skip("a model of several turns, or of gradients by hand, trains what it means to")
-    if patient.settings["freeze"] or any(not p.requires_grad for p in patient.model.parameters()):
-        raise Skip("parameters are frozen on purpose")
-    return {id(p) for p in turns[0].parameters}
+    if any(not p.requires_grad for p in patient.model.parameters()):
+        raise Skip("the model freezes parameters on purpose, as one that is tuned does")
+    with frozen(patient.ours, patient.settings["freeze"]):
+        return {id(p) for p in turns[0].parameters if p.requires_grad}
 
 
 def _all_in_one(model: nn.Module) -> None:

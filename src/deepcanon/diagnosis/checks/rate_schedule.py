@@ -2,7 +2,8 @@
 
 Measured: of all learning rates of the training, added up, the share that falls to its first twentieth; of a user's own
 step, the rate at the end of a trial by that at its start. Suspected where the first is above 0.9 or the second below
-0.01; named only if a copy with the constant rate gains, for two seeds.
+0.01; named only if a copy with the constant rate gains, for two seeds: half of the loss is left, or it falls twice as
+far.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.repair import compare, helps
+from deepcanon.diagnosis.repair import FAR, FURTHER, Compared, compare, helps
 from deepcanon.diagnosis.trial import Change
 from deepcanon.optim import schedule
 from deepcanon.train.plan import Plan
@@ -43,7 +44,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         change = Change("with a constant rate", on_step=_constant(rates[0]))
         evidence = {"rate_at_start": rates[0], "rate_at_end": rates[-1], "steps": len(rates)}
     found = compare(patient, change)
-    if helps(patient, found):
+    if helps(patient, found) or _goes_on(patient, found):
         yield Diagnosis(
             cause="schedule ends too early",
             evidence={**evidence, **found.evidence()},
@@ -51,6 +52,16 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             where="learning-rate schedule",
             confirmed_by="a copy with a constant rate gains, for two seeds",
         )
+
+
+def _goes_on(patient: Patient, found: Compared) -> bool:
+    """Whether a loss falls by far with the change, and as it is by half of that at most, for two seeds."""
+    still = patient.still.last
+    far = FAR * abs(still)
+    pairs = list(zip(found.before, found.after, strict=True))
+    return len(pairs) == 2 and all(
+        still - after.last > max(far, FURTHER * (still - before.last)) for before, after in pairs
+    )
 
 
 def _early(patient: Patient) -> float:

@@ -2,13 +2,16 @@
 
 Measured: the leaves of the loss's graph over three batches against the parameters of the model; exact. A parameter that
 no loss reaches is detached, or its layer is never called. A leaf outside of the parameters belongs to layers in a
-Python list or dictionary, which ``parameters()`` does not find. Parameters that are frozen on purpose
+Python list or dictionary, which ``parameters()`` does not find, or that are made anew in every call. A tensor that is
+made anew in every call, and is no ``nn.Parameter``, is none: inputs whose gradient the loss itself needs, as that of a
+gradient penalty. Parameters that are frozen on purpose
 (``requires_grad=False``) are fine as long as something learns. Turns with a gradient by hand, and those without a
 gradient, are not examined.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,14 +39,14 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if not trained:
         yield _nothing_trained()
         return
-    found: dict[int, Tensor] = {}
+    leaves = Leaves()
     called: set[nn.Module] = set()
     graph = False
     with recorded(model) as calls:
         for seed in range(BATCHES):
             loss = patient.loss(model, patient.batch(8, seed))
             graph = graph or loss.requires_grad
-            found |= {id(leaf): leaf for leaf in reached(loss)}
+            leaves.add(loss)
     called = {call.module for call in calls}
     if not graph:
         yield Diagnosis(
@@ -53,13 +56,34 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             confirmed_by="exact: the graph of the loss",
         )
         return
-    yield from _foreign(patient, model, optimizer, found)
-    yield from _unreached(model, trained, found, called)
-    patient.note(parameters=len(trained), reached=sum(key in found for key in trained))
+    yield from _foreign(patient, model, optimizer, leaves)
+    yield from _unreached(model, trained, leaves.found, called)
+    patient.note(parameters=len(trained), reached=sum(key in leaves.found for key in trained))
+
+
+class Leaves:
+    """The leaves that the losses of several batches depend on, and how often each was met."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, Tensor] = {}  # kept alive, so that no two have the same id
+        self.times: Counter[int] = Counter()
+
+    def add(self, loss: Tensor) -> None:
+        for leaf in reached(loss):
+            self.found[id(leaf)] = leaf
+            self.times[id(leaf)] += 1
+
+    def outside(self, own: set[int]) -> list[Tensor]:
+        """What is learned outside of these parameters: not what one call makes for itself."""
+        return [
+            leaf
+            for key, leaf in self.found.items()
+            if key not in own and (self.times[key] > 1 or isinstance(leaf, nn.Parameter))
+        ]
 
 
 def _foreign(
-    patient: Patient, model: nn.Module, optimizer: torch.optim.Optimizer, found: dict[int, Tensor]
+    patient: Patient, model: nn.Module, optimizer: torch.optim.Optimizer, leaves: Leaves
 ) -> Iterator[Diagnosis]:
     """Leaves outside of the parameters of the model, of the loss and of the optimizer."""
     own = {id(p) for p in model.parameters()}
@@ -67,7 +91,7 @@ def _foreign(
         own |= {id(p) for p in patient.criterion.parameters()}
     own |= {id(p) for group in optimizer.param_groups for p in group["params"]}
     own |= {id(p) for p in patient.originals}  # of a lambda in the model, which no copy can follow
-    foreign = [leaf for key, leaf in found.items() if key not in own]
+    foreign = leaves.outside(own)
     if foreign:
         yield Diagnosis(
             cause="unregistered parameters",
@@ -135,10 +159,10 @@ def _of_turns(patient: Patient) -> Iterator[Diagnosis]:
         for turn in plain:
             if turn.start is not None:
                 continue
-            found = _reached_by(patient, turn)
+            leaves = _reached_by(patient, turn)
             wanted = {id(p) for p in turn.parameters if p.requires_grad}
-            lost = [names.get(key, "a parameter") for key in wanted - set(found)]
-            foreign = [leaf for key, leaf in found.items() if key not in registered]
+            lost = [names.get(key, "a parameter") for key in wanted - set(leaves.found)]
+            foreign = leaves.outside(registered)
             patient.note(parameters=len(wanted), reached=len(wanted) - len(lost))
             if lost or foreign:
                 yield Diagnosis(
@@ -153,14 +177,13 @@ def _of_turns(patient: Patient) -> Iterator[Diagnosis]:
                 return
 
 
-def _reached_by(patient: Patient, turn: Descend[Any]) -> dict[int, Tensor]:
-    found: dict[int, Tensor] = {}
+def _reached_by(patient: Patient, turn: Descend[Any]) -> Leaves:
+    leaves = Leaves()
     for seed in range(BATCHES):
         batch: AnyBatch = patient.batch(8, seed)
         terms = turn.loss(batch)
-        total = sum(terms.values(), start=torch.zeros(()))
-        found |= {id(leaf): leaf for leaf in reached(total)}
-    return found
+        leaves.add(sum(terms.values(), start=torch.zeros(())))
+    return leaves
 
 
 def _nothing_trained() -> Diagnosis:

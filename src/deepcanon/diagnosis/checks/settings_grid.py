@@ -35,7 +35,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             course = patient.train(steps, change=Change(words, rate=rate, on_optimizer=_decaying(decay)))
             ends[words] = course.last
     best = min(ends, key=lambda words: ends[words])
-    tested = range_test(patient)
+    tested = range_test(patient, patient.rate)
     patient.note(best=best, loss=ends[best])
     yield Diagnosis(
         cause="grid of rate and regularization",

@@ -3,8 +3,9 @@
 Measured: the first loss by that of the best constant answer; the largest share of units of a logistic or tanh layer
 that are saturated (beyond 5 or 3); the standard deviation of each layer's output. A start far too large gives a first
 loss many times that of chance and saturated units, one far too small gives nothing to learn from. Suspected where the
-first loss is above twice, or the training does not learn; named only if weights drawn anew (by each layer's own rule)
-gain, for two seeds. He et al., Delving deep into rectifiers, 2015, https://arxiv.org/abs/1502.01852.
+first loss is above three times the highest of healthy trainings, or the training does not learn; named only if weights
+drawn anew (by each layer's own rule) gain, for two seeds. He et al., Delving deep into rectifiers, 2015,
+https://arxiv.org/abs/1502.01852.
 """
 
 from __future__ import annotations

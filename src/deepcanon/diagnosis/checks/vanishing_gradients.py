@@ -2,8 +2,9 @@
 
 Measured: the norm of the gradient of the first weight matrix by that of the last, the median over three batches.
 Suspected where it is below a third of the lowest of healthy trainings while the training is stuck; named if a copy with
-rectifiers in place of logistic and tanh units and He's start gains, or, where there are none to replace, if no other
-learning rate helps. Hochreiter, 1991; Glorot and Bengio, 2010, https://proceedings.mlr.press/v9/glorot10a.html.
+rectifiers in place of logistic and tanh units and He's start gains. Where a matrix starts at zero, as the last one of
+some models does on purpose, those before it get no gradient at first, and nothing is measured; nor is it of models that
+are trained in several turns, layer by layer. Hochreiter, 1991; Glorot and Bengio, 2010, https://proceedings.mlr.press/v9/glorot10a.html.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ SQUASHING = (nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.Hardsigmoid, nn.Softsign)
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    if patient.ours is not None and patient.ours.surrogate:
-        raise Skip("its loss does not measure the fit, so that it cannot be stuck")
     if patient.ours is not None and (patient.ours.surrogate or patient.ours.relates_examples):
-        raise Skip("the loss does not measure fit")
+        raise Skip("the loss does not measure fit, so that it cannot be stuck")
+    if patient.ours is not None and patient.by_turns and len(patient.ours.turns()) > 1:
+        raise Skip("it is trained in several turns")
+    if any(p.ndim >= 2 and p.requires_grad and not bool(p.any()) for p in patient.model.parameters()):
+        raise Skip("a matrix starts at zero, so that those before it get no gradient yet")
     norms = gradient_by_depth(patient)
     if len(norms) < 3:
         raise Skip("there are fewer than three weight matrices")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, Labeled, Model, Sequences, given_batch
 from deepcanon.diagnosis.families.flow_exactness import stirred
+from deepcanon.diagnosis.patient import Patient
 
 ROWS = 4
 PLACES = 24
@@ -95,9 +98,62 @@ def predicts_next_token(model: Any, batch: AnyBatch) -> bool:
     return _are_tokens(batch) and torch.equal(batch.y[:, :-1], batch.x[:, 1:])  # type: ignore[union-attr]
 
 
-def predicts_itself(batch: AnyBatch) -> bool:
-    """Whether the labels of tokens are the tokens themselves."""
-    return isinstance(batch, Labeled) and _are_tokens(batch) and torch.equal(batch.y, batch.x)
+def predicted_token(patient: Patient) -> str:
+    """What the loss wants the output at a token to be: the ``same`` token, the ``next`` one, or neither: empty.
+
+    The gradient of a cross-entropy by the scores of a position is negative at its target alone.
+    """
+    if patient.train_split.x.is_floating_point():
+        return ""
+    model = patient.twin().eval()
+    seen: list[tuple[Tensor, Tensor]] = []
+    with _outputs_kept(model, seen):
+        loss = patient.loss(model, patient.batch(ROWS))
+    if len(seen) != 1:
+        return ""
+    tokens, scores = seen[0]
+    if tokens.is_floating_point() or tokens.ndim != 2 or scores.ndim != 3 or scores.shape[:2] != tokens.shape:
+        return ""
+    pull: Tensor | None = torch.autograd.grad(loss, scores, allow_unused=True)[0]
+    if pull is None:
+        return ""
+    pulled, wanted = pull.abs().sum(-1) > 0, pull.argmin(-1)
+    for name, other in (("same", tokens), ("next", tokens.roll(-1, 1))):
+        told = pulled if name == "same" else pulled & (torch.arange(tokens.shape[1]) < tokens.shape[1] - 1)
+        changes = bool((tokens != tokens.roll(-1, 1))[told].any())
+        if changes and torch.equal(wanted[told], other[told]):
+            return name
+    return ""
+
+
+@contextmanager
+def _outputs_kept(model: nn.Module, seen: list[tuple[Tensor, Tensor]]) -> Iterator[None]:
+    """Keep what the outputs of tokens are computed from and come to, as the loss uses them."""
+    if isinstance(model, Model) and callable(getattr(model, "outputs", None)):
+        own: Any = model.outputs
+
+        def outputs(tokens: Tensor) -> Tensor:
+            found: Tensor = own(tokens)
+            seen.append((tokens, found))
+            return found
+
+        model.__dict__["outputs"] = outputs
+        try:
+            yield
+        finally:
+            del model.__dict__["outputs"]
+        return
+
+    def keep(_: nn.Module, inputs: Any, output: Any) -> None:
+        output = output[0] if isinstance(output, tuple) else output
+        if inputs and isinstance(inputs[0], Tensor) and isinstance(output, Tensor):
+            seen.append((inputs[0], output))
+
+    hook = model.register_forward_hook(keep)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def _are_tokens(batch: Any) -> bool:
