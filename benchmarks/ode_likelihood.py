@@ -6,7 +6,7 @@ The peer is the usual algorithm: the flow in time, its drift and its divergence 
 network, all examples as one state of scipy's RK45 with a tolerance of 1e-5. Ours solves for the angle, with steps of
 its own for each example. Both have the same network and signs. The error of each is the root mean square difference of
 its log-likelihoods from those of its own solver at a tolerance of 1e-8 in double precision; ours runs at the largest
-tolerance by which its error is no larger than the peer's. Runs are interleaved; medians of processor time. It takes
+tolerance by which its error is no larger than the peer's, or by which it is least, where none is. Runs are interleaved; medians of processor time. It takes
 some three minutes.
 """
 
@@ -97,8 +97,11 @@ def main() -> None:
     wanted = error(reference, PEER)
     print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, {arguments.rounds} interleaved rounds")
     print(f"error of the reference: {wanted:.2g} nats at a tolerance of {PEER:g}", flush=True)
-    chosen, mine = next((each, found) for each in TOLERANCES if (found := error(ours, each)) <= wanted)
-    print(f"error of deepcanon: {mine:.2g} nats at a tolerance of {chosen:g}", flush=True)
+    errors = {each: error(ours, each) for each in TOLERANCES}
+    chosen = next((each for each, found in errors.items() if found <= wanted), min(errors, key=errors.__getitem__))
+    print(f"error of deepcanon: {errors[chosen]:.2g} nats at a tolerance of {chosen:g}", flush=True)
+    if errors[chosen] > wanted:
+        print("in single precision ours is not as close at any tolerance: the times below are not at equal error")
     times: dict[str, list[float]] = {"deepcanon": [], "reference": []}
     for number in range(1 + arguments.rounds):
         runs = [("deepcanon", ours, chosen), ("reference", reference, PEER)]
