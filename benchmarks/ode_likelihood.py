@@ -6,8 +6,8 @@ The peer is the usual algorithm: the flow in time, its drift and its divergence 
 network, all examples as one state of scipy's RK45 with a tolerance of 1e-5. Ours solves for the angle, with steps of
 its own for each example. Both have the same network and signs. The error of each is the root mean square difference of
 its log-likelihoods from those of its own solver at a tolerance of 1e-8 in double precision; ours runs at the largest
-tolerance by which its error is no larger than the peer's, or by which it is least, where none is. Runs are interleaved; medians of processor time. It takes
-some three minutes.
+tolerance by which its error is no larger than the peer's, or by which it is least, where none is. Runs are
+interleaved; medians of processor time. It takes some three minutes.
 """
 
 from __future__ import annotations
