@@ -13,7 +13,10 @@ import pytest
 @pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc gives memory back after every step")
 def test_memory_that_a_step_frees_is_there_for_the_next() -> None:
-    """The page faults of steps that take and free 16 MB are counted by the system."""
+    """The page faults of steps that take and free 16 MB are counted by the system.
+
+    A block may find another place once, and is faulted in there once; without the setting, every step pays that.
+    """
     script = """
 import resource, torch
 from deepcanon.train.process import keep_freed_memory
@@ -30,4 +33,4 @@ print(first, faults())
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     by_default, kept = map(int, run.stdout.split())
-    assert kept < 100 < by_default
+    assert 10 * kept < by_default
