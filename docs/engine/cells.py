@@ -1,8 +1,9 @@
 """Code cells of Markdown pages: read, run in a forked process, and remembered as long as nothing they used changes.
 
-A chapter or a guide marks its cells by ``{code-cell}``, and by ``{code-cell} sh`` those that are commands; of README and
-the other pages the plain Python blocks are the cells. A page is one Python session. Its process is forked from one that has torch already, gets an alarm for each cell and a
-budget of processor time for all of them, and every warning in it is an error.
+A chapter or a guide marks its cells by ``{code-cell}``, and by ``{code-cell} sh`` those that are commands; of README
+and the other pages the plain Python blocks are the cells. A page is one Python session. Its process is forked from one
+that has torch already, gets an alarm for each cell and a budget of processor time for all of them, and every warning in
+it is an error.
 """
 
 from __future__ import annotations
@@ -176,6 +177,7 @@ def _session(name: str, text: str, budget: float) -> Ran:
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  (what a cell of anybody's may draw from)
     torch.manual_seed(0)
+    sys.path.insert(0, os.getcwd())  # a page may import the files that it writes
     signal.signal(signal.SIGPROF, _ring)
     begun = _spent()
     namespace: dict[str, Any] = {"__name__": "__main__"}

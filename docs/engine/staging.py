@@ -33,7 +33,9 @@ RUN = ("book/", "guides/", "notebooks/")
 def sources() -> dict[str, Path]:
     """The hand-written pages by their address on the site: files of Markdown, and notebooks."""
     docs = ROOT / "docs"
-    written = [path for path in sorted(docs.rglob("*")) if path.suffix in (".md", ".ipynb") and ".cache" not in path.parts]
+    written = [
+        path for path in sorted(docs.rglob("*")) if path.suffix in (".md", ".ipynb") and ".cache" not in path.parts
+    ]
     own = {path.relative_to(docs).with_suffix("").as_posix(): path for path in written}
     return own | {f"project/{Path(name).stem.lower()}": ROOT / name for name in PROJECT}
 
