@@ -6,9 +6,13 @@ import csv
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -218,15 +222,19 @@ needs_docs = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(scope="module")
+def site(remembered: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages, built once without the pictures of generated ones."""
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, str(ROOT / "docs" / "build"), str(out), "--no-pictures", "--cache", str(remembered)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
 @needs_docs
 @pytest.mark.slow
-def test_the_book_builds_without_a_warning_and_has_a_page_for_every_entry(tmp_path: Path, remembered: Path) -> None:
-    command = [sys.executable, str(ROOT / "docs" / "build"), str(tmp_path / "site"), "--no-pictures"]
-    done = subprocess.run(
-        [*command, "--cache", str(remembered)], capture_output=True, text=True, timeout=900, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    site = tmp_path / "site"
+def test_the_book_builds_without_a_warning_and_has_a_page_for_every_entry(site: Path) -> None:
     pages = [
         f"models/{each.family}/{each.name}" for each in catalogue.entries() if each.module.startswith("deepcanon.")
     ]
@@ -237,9 +245,68 @@ def test_the_book_builds_without_a_warning_and_has_a_page_for_every_entry(tmp_pa
     assert '<span class="katex-html"' in flows
     assert "{{" not in flows
     assert "code-cell" not in flows
-    for page in (site / "index.html", site / "book" / "flows.html", site / "models" / "flows" / "realnvp.html"):
-        asked = re.findall(
-            r"<(?:script|img)[^>]* src=\"(https?:[^\"]*)|<link[^>]* href=\"(https?:[^\"]*)", page.read_text()
-        )
-        assert asked == [], "a page asks the network for something"
     assert "coupling" in (site / "searchindex.js").read_text(encoding="utf-8")
+
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+KINDS_OF_PAGES = (
+    "index", "book/index", "book/notation", "book/flows", "book/training", "book/attention", "guides/own-table",
+    "guides/from-pytorch", "notebooks/first-steps", "models/index", "models/flows/index", "models/flows/realnvp",
+    "models/methods/lora", "insights/index", "insights/grad_cam", "studies/index", "studies/posterior_collapse",
+    "laws-of/index", "laws-of/flow", "data-sets/index", "data-sets/moons", "gallery", "api/index", "commands", "data",
+    "doctor", "benchmarks", "glossary", "faq", "project/readme", "project/changelog",
+)  # fmt: skip
+"""A page of each kind."""
+TASKS = {
+    "class-conditional images": r"images-of-a-class|conditional_gan|guided_ddpm|conditional_vae",
+    "train on own CSV": r"guides/own-table",
+    "VAE ignores its latent": r"ill-training|faq|posterior_collapse|book/variational",
+    "write a new flow": r"guides/own-model",
+    "export to ONNX": r"guides/onnx",
+}
+"""What newcomers ask, and pages that answer it."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of deepcanon[browser]")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium to open pages")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@needs_docs
+@pytest.mark.slow
+def test_pages_fit_a_phone_ask_nobody_and_have_no_faults(site: Path, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    faults: list[str] = []
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else faults.append(asked.url))
+    for name in KINDS_OF_PAGES:
+        page.goto((site / f"{name}.html").as_uri())
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        wordless = page.evaluate("[...document.images].filter((image) => !image.alt && image.src).length")
+        assert (wide, wordless, faults) == (0, 0, []), name
+    page.goto((site / "book" / "flows.html").as_uri())
+    assert page.locator("div.math .katex-html").count() > 3
+    assert page.locator(".katex-error").count() == 0
+    page.close()
+
+
+@needs_docs
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_the_first_three_hits_answer_a_newcomer(task: str, site: Path, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto(f"{(site / 'search.html').as_uri()}?q={quote(task)}")
+    page.wait_for_selector("#search-results ul.search li a")
+    page.wait_for_function("/finished|found/i.test(document.querySelector('#search-results').innerText)")
+    hits = page.evaluate("[...document.querySelectorAll('#search-results li > a')].slice(0, 3).map((a) => a.href)")
+    assert any(re.search(TASKS[task], hit) for hit in hits), hits
+    page.close()
