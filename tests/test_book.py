@@ -259,6 +259,8 @@ KINDS_OF_PAGES = (
     "doctor", "benchmarks", "glossary", "faq", "project/readme", "project/changelog",
 )  # fmt: skip
 """A page of each kind."""
+PATIENCE = 180_000
+"""Milliseconds after which a browser hangs, however busy the machine is."""
 TASKS = {
     "class-conditional images": r"images-of-a-class|conditional_gan|guided_ddpm|conditional_vae",
     "train on own CSV": r"guides/own-table",
@@ -284,6 +286,7 @@ def browser() -> Iterator[Any]:
 @pytest.mark.slow
 def test_pages_fit_a_phone_ask_nobody_and_have_no_faults(site: Path, browser: Any) -> None:
     page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.set_default_timeout(PATIENCE)
     faults: list[str] = []
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -304,6 +307,7 @@ def test_pages_fit_a_phone_ask_nobody_and_have_no_faults(site: Path, browser: An
 @pytest.mark.parametrize("task", TASKS)
 def test_the_first_three_hits_answer_a_newcomer(task: str, site: Path, browser: Any) -> None:
     page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
     page.goto(f"{(site / 'search.html').as_uri()}?q={quote(task)}")
     page.wait_for_selector("#search-results ul.search li a")
     page.wait_for_function("/finished|found/i.test(document.querySelector('#search-results').innerText)")
