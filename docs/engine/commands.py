@@ -6,8 +6,8 @@ import os
 import shlex
 import subprocess
 
-WIDTH = 100
-"""The columns of the terminal that a page shows."""
+WIDTH = 84
+"""The columns of the terminal that a page shows: as many as the text is wide."""
 
 
 class CommandError(Exception):
