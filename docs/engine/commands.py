@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
+from pathlib import Path
 
 WIDTH = 84
 """The columns of the terminal that a page shows: as many as the text is wide."""
@@ -45,5 +47,8 @@ def _own(words: list[str]) -> tuple[int, str, str]:
 
 
 def _others(line: str) -> tuple[int, str, str]:
-    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # as where the library is installed
+    done = subprocess.run(
+        line, shell=True, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+    )
     return done.returncode, done.stdout, done.stderr
