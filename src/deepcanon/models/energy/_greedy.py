@@ -22,7 +22,8 @@ class Greedy(Model[B]):
     A machine with visible units :math:`h_{l-1}` and hidden units :math:`h_l` learns by contrastive divergence from
     samples of :math:`h_{l-1}` given the data, while all machines below it stay as they are. Where it is as wide as the
     one below was at its foot, it starts as its mirror image, which generates the same :math:`h_{l-1}`, and can only
-    improve on it. Of few labels and many examples without, all of the latter are learned from.
+    improve on it; where it is wider, its other units start with next to no weight. Of few labels and many examples
+    without, all of the latter are learned from.
 
     References:
         | A Fast Learning Algorithm for Deep Belief Nets (Hinton et al., 2006),
@@ -90,16 +91,16 @@ class Greedy(Model[B]):
 
     @torch.no_grad()
     def _begin(self, number: int) -> None:
-        """Start a layer where the one below has arrived: as its mirror image, or, in another width, at its rates."""
+        """Start a layer where the one below has arrived: as its mirror image, or, if it is narrower, at its rates."""
         if number == 0:
             return
         below, layer = self._layer(number - 1), self._layer(number)
         layer.origin.copy_(below.chains.mean(0).logit(eps=0.01))
         layer.visible_bias.copy_(layer.origin)
-        if layer.units == below.width:
-            layer.weight.copy_(below.weight.T)
+        if layer.units >= below.width:
+            layer.weight[:, : below.width] = below.weight.T
             layer.visible_bias.copy_(below.hidden_bias)
-            layer.hidden_bias.copy_(below.visible_bias)
+            layer.hidden_bias[: below.width] = below.visible_bias
         self._tie(number)
 
 
