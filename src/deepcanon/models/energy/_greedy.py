@@ -65,10 +65,17 @@ class Greedy(Model[B]):
                 partial(self.layer_loss, number), self._own(number), name=f"layer_{number + 1}",
                 share=(until * number / count, until * (number + 1) / count),
                 start=partial(self._begin, number), gradient=partial(self.layer_gradient, number),
-                after=partial(self._tie, number),
+                after=partial(self._tie, number), lr=self._rate(number),
             )
             for number in range(count)
         ]  # fmt: skip
+
+    def _rate(self, number: int) -> float:
+        """The learning rate of a layer: lower where it has more units than the first.
+
+        With their number grows how far a step moves the energy, which the chains must follow.
+        """
+        return self.recipe.lr * min(1.0, self.sizes[0][1] / self.sizes[number][1])
 
     def layer_loss(self, number: int, batch: B) -> Terms:
         """The contrastive divergence of one layer, given samples of the layers below."""
