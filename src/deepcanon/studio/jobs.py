@@ -1,9 +1,9 @@
 """Jobs: trainings and comparisons that the page has asked for, each a process of the same command line.
 
-A job is a list of words, never a shell's line. Every word is checked first: models are names of the catalogue or runs that
-the server has listed, data are names of the catalogue or files that were named when the studio was started, and each
-value stands behind its option in one word, ``--name=value``, so that no value can become an option. A job has its own
-session: it goes on when the studio ends, and is found again by its folder.
+A job is a list of words, never a shell's line. Every word is checked first (``views/training.py``): models are names of
+the catalogue or runs that the server has listed, data are names of the catalogue or files that were named when the
+studio was started, and each value stands behind its option in one word, ``--name=value``, so that no value can become
+an option. A job has its own session: it goes on when the studio ends, and is found again by its folder.
 """
 
 from __future__ import annotations
@@ -105,7 +105,6 @@ class Jobs:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
-                    cwd=self.studio.root,
                     start_new_session=True,
                 )
                 self.version += 1

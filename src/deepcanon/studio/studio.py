@@ -12,6 +12,7 @@ from pathlib import Path
 
 from deepcanon.runs.folder_parts import BEGINNING, PARTS
 from deepcanon.studio.columns import default_caches
+from deepcanon.studio.jobs import Jobs
 from deepcanon.studio.live import Live
 from deepcanon.studio.unknown import UnknownId
 
@@ -33,6 +34,7 @@ class Studio:
         files: dict[str, Path] | None = None,
         read_only: bool = False,
         caches: Path | None = None,
+        jobs: int = 1,
     ) -> None:
         self.root = root.resolve()
         self.caches = default_caches() if caches is None else caches
@@ -43,6 +45,7 @@ class Studio:
         self.computing = threading.Lock()
         """Held by whoever computes with torch: one at a time, so that the page stays quick."""
         self.live = Live(self)
+        self.jobs = Jobs(self, jobs)
         self._runs: dict[str, Path] = {}
         self._tickets: dict[str, tuple[float, bytes]] = {}
 

@@ -73,6 +73,7 @@ _KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
 async def _events(studio: Studio, live: Live) -> AsyncIterator[str]:
     """Server-sent events: what has changed since the last one; a comment where nothing has for long."""
     version, _ = await run_in_threadpool(live.rows)
+    jobs = -1
     yield f"event: hello\ndata: {json.dumps({'epoch': studio.epoch, 'version': version})}\n\n"
     quiet = 0.0
     while True:
@@ -82,6 +83,9 @@ async def _events(studio: Studio, live: Live) -> AsyncIterator[str]:
         if number > version:
             version, quiet = number, 0.0
             yield f"id: {studio.epoch}-{version}\nevent: runs\ndata: {json.dumps(news)}\n\n"
-        elif quiet > ALIVE:
+        if studio.jobs.version != jobs:
+            jobs, quiet = studio.jobs.version, 0.0
+            yield f"event: jobs\ndata: {json.dumps({'jobs': studio.jobs.shown()})}\n\n"
+        if quiet > ALIVE:
             quiet = 0.0
             yield ": alive\n\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -13,11 +14,15 @@ from deepcanon.core.files import free
 from deepcanon.core.hints import did_you_mean
 from deepcanon.core.reading import Reading
 from deepcanon.core.settings import RECIPE, Settings, listed_options
-from deepcanon.studio.jobs import as_words, checked_options
+from deepcanon.studio.jobs import MOST_VALUE, as_words, checked_options
 from deepcanon.studio.studio import Studio
 
 FILES_OF_READING = ("nodes",)
 """Reading options whose value is a file: one of those that were named when the studio was started."""
+COMPARE_OPTIONS = {"seeds", "budget", "baselines", "cost", "learning_curve"}
+MOST_MODELS = 50
+_FORMS = re.compile(r"(:[\w=,.+-]+)*")
+"""Forms of data after their name, which name no file."""
 RUN = "run:"
 """What stands before the id of a run that is given in place of the name of a model."""
 
@@ -87,10 +92,12 @@ def train_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Pa
     arguments = _arguments(studio, name, checked_options(asked.get("arguments", {})))
     settings = checked_options(asked.get("settings", {}))
     reading = checked_options(asked.get("reading", {}))
-    for option in settings:
+    for option, value in list(settings.items()):
         if option not in listed_options(Settings):
             raise UsageError(f"training has no setting {option!r}; {did_you_mean(option, listed_options(Settings))}")
-    data = data_word(studio, asked.get("data") or "", reading)
+        if isinstance(value, bool) and value is listed_options(Settings)[option][1].default:
+            del settings[option]
+    data = data_word(studio, asked.get("data"), reading)
     _check_values(name, arguments, settings)
     folder = free(studio.root / _folder_name(asked.get("folder") or name))
     words = ["train", name, *([f"--data={data}"] if data else []), f"--out={folder}", *as_words(reading)]
@@ -101,25 +108,38 @@ def train_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Pa
 def compare_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Path]:
     """The words of the command that compares what a page asks for, and the folder of the report."""
     models = asked.get("models", [])
-    if not isinstance(models, list) or len(models) > 50:
-        raise UsageError("models is a list of names")
+    if not isinstance(models, list) or len(models) > MOST_MODELS:
+        raise UsageError(f"models is a list of at most {MOST_MODELS} names")
     for model in models:
-        name, _, rest = str(model).partition(":")
-        _catalogue_name(name)
-        if not str(model).isprintable() or len(str(model)) > 1000 or any("/" in part and "=" not in part for part in rest.split(",")):
-            raise UsageError("a model is written name:option=value,option=value")
-        _names_no_place(str(model))
+        _check_candidate(model)
     reading = checked_options(asked.get("reading", {}))
-    data = data_word(studio, asked.get("data") or "", reading)
+    data = data_word(studio, asked.get("data"), reading)
     if not data:
         raise UsageError("on which data? A comparison needs some")
-    allowed = {"seeds", "budget", "baselines", "cost", "learning_curve"}
     options = checked_options(asked.get("options", {}))
-    if unknown := sorted(options.keys() - allowed):
-        raise UsageError(f"compare has no option {unknown[0]!r}; {did_you_mean(unknown[0], allowed)}")
+    if unknown := sorted(options.keys() - COMPARE_OPTIONS):
+        raise UsageError(f"compare has no option {unknown[0]!r}; {did_you_mean(unknown[0], sorted(COMPARE_OPTIONS))}")
     folder = free(studio.root / _folder_name(asked.get("folder") or "comparison"))
-    words = ["compare", *map(str, models), f"--data={data}", f"--out={folder}", *as_words(reading)]
-    return [*words, *as_words(options), "--json"], folder
+    words = ["compare", *models, f"--data={data}", f"--out={folder}", *as_words(reading)]
+    return [*words, *as_words({name: value for name, value in options.items() if value is not False}), "--json"], folder
+
+
+def _check_candidate(model: Any) -> None:
+    """Refuse what is not name:option=value,option=value, with names of the catalogue for the model and those inside."""
+    from deepcanon.blueprints import blueprint
+    from deepcanon.catalogue import find
+    from deepcanon.core import arguments_of
+    from deepcanon.core.options import split
+    from deepcanon.core.spec import is_model
+
+    if not isinstance(model, str) or not model.isprintable() or len(model) > MOST_VALUE:
+        raise UsageError("a model is written name:option=value,option=value")
+    name, options = split(model)
+    parameters = arguments_of(find(_catalogue_name(name)))
+    for option, value in options.items():
+        if option in parameters and is_model(parameters[option].annotation):
+            _catalogue_name(value)
+    blueprint(model)
 
 
 def _catalogue_name(name: Any) -> str:
@@ -136,48 +156,44 @@ def _arguments(studio: Studio, name: str, given: dict[str, str | bool]) -> dict[
     """The arguments of a model, where those that are models themselves are names of the catalogue or listed runs."""
     from deepcanon.catalogue import find
     from deepcanon.core import arguments_of
-    from deepcanon.core.spec import is_model
+    from deepcanon.core.spec import is_model, wrapped_by_default
 
-    parameters = arguments_of(find(name))
-    for option, value in list(given.items()):
-        first, dot, rest = option.partition(".")
-        inner = first in parameters and is_model(parameters[first].annotation)
-        if inner and not dot and isinstance(value, str) and value.startswith(RUN):
-            given[option] = str(studio.run(value.removeprefix(RUN)))
-        elif inner and not dot:
-            own = {key.removeprefix(f"{first}."): each for key, each in given.items() if key.startswith(f"{first}.")}
-            checked = _arguments(studio, _catalogue_name(value), own)
-            given.update({f"{first}.{key}": each for key, each in checked.items()})
+    cls = find(name)
+    wrapped = wrapped_by_default(cls, given)
+    for option in [key for key, parameter in arguments_of(cls).items() if is_model(parameter.annotation)]:
+        inside = f"{option}."
+        own = {key.removeprefix(inside): given.pop(key) for key in list(given) if key.startswith(inside)}
+        word = given.get(option, wrapped.get(option))
+        if isinstance(word, str) and word.startswith(RUN) and not own:
+            given[option] = str(studio.run(word.removeprefix(RUN)))
+        elif word is not None or own:
+            checked = _arguments(studio, _catalogue_name(word), own)
+            given.update({f"{inside}{key}": value for key, value in checked.items()})
     return given
 
 
 def data_word(studio: Studio, data: Any, reading: dict[str, str | bool]) -> str:
-    """Data by name with their forms, or a file that was named when the studio was started."""
-    if not isinstance(data, str) or not data.isprintable() or len(data) > 200:
-        raise UsageError("data are given by name")
-    name, colon, forms = data.partition(":")
-    known = [*studio.files, *data_names()]
+    """Data by name with their forms, or a file that was named when the studio was started; none by default."""
+    for option in reading:
+        if option not in listed_options(Reading):
+            raise UsageError(f"data are not read by {option!r}; {did_you_mean(option, listed_options(Reading))}")
     for option in FILES_OF_READING:
         if option in reading:
             if reading[option] not in studio.files:
                 raise UsageError(f"{option} is a file that was named when the studio was started, by --data FILE")
             reading[option] = str(studio.files[str(reading[option])])
-    for option in reading:
-        if option not in listed_options(Reading):
-            raise UsageError(f"data are not read by {option!r}")
-    if not data:
+    if data in (None, ""):
         return ""
-    if "/" in forms or "\\" in forms or name not in known and f"{data}" not in known:
-        if not any(each.partition(":")[0] == name for each in known):
-            raise UsageError(f"there are no data {name!r:.60} here; {did_you_mean(name, known)}")
-        _names_no_place(data)
-    return f"{studio.files[name]}{colon}{forms}" if name in studio.files else data
-
-
-def _names_no_place(text: str) -> None:
-    """Refuse what could be read as a file or folder."""
-    if ".." in text or text.startswith(("/", "~", ".")) or "\\" in text or ".py" in text:
-        raise UsageError(f"{text!r:.60} names a file: the page knows names only")
+    if not isinstance(data, str) or len(data) > MOST_VALUE:
+        raise UsageError("data are given by name")
+    for name, path in studio.files.items():
+        if data == name or (data.startswith(f"{name}:") and _FORMS.fullmatch(data[len(name) :])):
+            return f"{path}{data[len(name) :]}"
+    name, colon, forms = data.partition(":")
+    known = data_names()
+    if name not in {each.partition(":")[0] for each in known} or not _FORMS.fullmatch(f"{colon}{forms}"):
+        raise UsageError(f"there are no data {data!r:.60} here; {did_you_mean(data, [*studio.files, *known])}")
+    return data
 
 
 def _check_values(name: str, arguments: Mapping[str, str | bool], settings: Mapping[str, str | bool]) -> None:
@@ -193,7 +209,7 @@ def _check_values(name: str, arguments: Mapping[str, str | bool], settings: Mapp
     asked = from_words(name, words)
     typed = {}
     for option, value in settings.items():
-        kind, setting = listed_options(Settings)[option]
+        kind = listed_options(Settings)[option][0]
         if isinstance(value, bool):
             typed[option] = value
         elif kind in (int, float, int | None, float | None):
