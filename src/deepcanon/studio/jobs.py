@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +42,7 @@ class Job:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     status: Status = "waiting"
     said: str = ""
-    began: float = 0.0
+    fine: tuple[int, ...] = (0,)
     process: subprocess.Popen[bytes] | None = None
 
     def shown(self) -> dict[str, Any]:
@@ -68,12 +67,14 @@ class Jobs:
         with self._lock:
             return [job.shown() for job in reversed(self._jobs.values())]
 
-    def add(self, what: str, title: str, words: list[str], folder: Path) -> dict[str, Any]:
-        """Put a job into the queue."""
+    def add(
+        self, what: str, title: str, words: list[str], folder: Path, *, fine: tuple[int, ...] = (0,)
+    ) -> dict[str, Any]:
+        """Put a job into the queue; ``fine`` are the exit codes of one that has done its work."""
         with self._lock:
             if sum(job.status == "waiting" for job in self._jobs.values()) >= MOST_WAITING:
                 raise UsageError(f"{MOST_WAITING} jobs wait already: stop some of them")
-            job = Job(what, title, words, folder.relative_to(self.studio.root).as_posix())
+            job = Job(what, title, words, folder.relative_to(self.studio.root).as_posix(), fine=fine)
             self._jobs[job.id] = job
             self.version += 1
             self._start()
@@ -99,7 +100,7 @@ class Jobs:
                 return
             if job.status == "waiting":
                 running += 1
-                job.status, job.began = "running", time.time()
+                job.status = "running"
                 job.process = subprocess.Popen(
                     [sys.executable, "-m", "deepcanon", *job.words],
                     stdin=subprocess.DEVNULL,
@@ -120,8 +121,8 @@ class Jobs:
         lines = [line for line in last.decode(errors="replace").splitlines() if line.strip()]
         with self._lock:
             stopped = code in (-signal.SIGTERM, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT)
-            job.status = "finished" if code == 0 else "stopped" if stopped else "failed"
-            job.said = lines[-1].removeprefix(_PREFIX)[:1000] if code and lines and not stopped else ""
+            job.status = "finished" if code in job.fine else "stopped" if stopped else "failed"
+            job.said = lines[-1].removeprefix(_PREFIX)[:1000] if job.status == "failed" and lines else ""
             self.version += 1
             self._start()
 

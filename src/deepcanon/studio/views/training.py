@@ -62,7 +62,7 @@ def model_form(name: str) -> dict[str, Any]:
             "kind": "flag" if flag else "text" if inner or not choices else "choice",
             "default": parameter.default if flag else "" if fact["default"] == "required" else fact["default"],
             "choices": choices,
-            "meaning": f"{fact['meaning']} Takes {fact['takes']}." if fact["takes"] and not flag else fact["meaning"],
+            "meaning": fact["meaning"] if flag or choices else f"{fact['meaning']} ({fact['takes']})",
             "required": fact["default"] == "required",
         })  # fmt: skip
     recipe = {name: value for name, value in facts["recipe"].items() if value is not None}
