@@ -50,8 +50,6 @@ def events(studio: Served) -> Iterator[tuple[str, Any]]:
     connection.request("GET", "/api/live", headers={"Authorization": f"Bearer {studio.studio.token}"})
     answer, kind = connection.getresponse(), ""
     try:
-        while line := answer.readline().decode().rstrip("\n"):
-            pass
         while True:
             line = answer.readline().decode().rstrip("\n")
             if line.startswith("event: "):
@@ -191,7 +189,7 @@ def test_the_form_has_the_options_of_the_command_line(tmp_path: Path) -> None:
     assert fields["likelihood"]["choices"] == ["gaussian", "bernoulli"]
     words, folder = train_words(studio, {"model": "vae", "data": "mine.csv:x=1", "arguments": {"hidden": "64,32", "latent": 2}, "settings": {"evaluate": False, "deterministic": False, "lr": "0.5"}})  # fmt: skip
     assert folder == tmp_path / "vae"
-    assert words == ["train", "vae", f"--data={tmp_path / 'mine.csv'}:x=1", f"--out={tmp_path / 'vae'}", "--lr=0.5", "--no-evaluate", "--hidden=64,32", "--latent=2", "--json"]  # fmt: skip
+    assert words == ["train", "vae", f"--data={tmp_path / 'mine.csv'}:x=1", f"--out={tmp_path / 'vae'}", "--no-evaluate", "--lr=0.5", "--hidden=64,32", "--latent=2", "--json"]  # fmt: skip
     studio.close()
 
 
