@@ -22,7 +22,6 @@ from deepcanon.core import (
     draw,
     drawing_from,
     eval_mode,
-    given_batch,
 )
 from deepcanon.core.display import Pictures
 from deepcanon.core.plural import counted
@@ -52,7 +51,7 @@ from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, example_map, function_plot, latent_map, scatter, truth_plot
-from deepcanon.pictures.scene import Data, Scene, in_chunks
+from deepcanon.pictures.scene import Data, Scene, codes_of, in_chunks
 from deepcanon.pictures.sequence_pictures import (
     aligned,
     attended,
@@ -319,12 +318,7 @@ def _encoded(scene: Scene) -> dict[str, Figure]:
     shown = isinstance(scene.model, MapsExamples)  # among its own points
     if shown or int(batch.y.max()) >= TOLD_APART:
         return {}
-
-    def code(part: Batch) -> Tensor:
-        z = given_batch(model, part).encode(part.x)
-        return (z.mean if isinstance(z, Distribution) else z).flatten(1)
-
-    codes = in_chunks(code, batch)
+    codes = codes_of(model, batch)
     if codes.shape[1] < 2:
         return {}
     title = f"{model.name()}: codes of {len(codes)} {scene.split} examples"
