@@ -1,11 +1,11 @@
 // Elements of the page. Text of runs reaches it by text nodes only: nothing here reads HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
-const DRAWN = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "polyline", "polygon", "tspan", "marker", "defs", "title_"]);
+const DRAWN = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "polyline", "polygon", "tspan", "marker", "defs"]);
 
 // h("button", {onclick: go, class: "plain"}, "Go"): properties that begin with "on" are listeners, "style" is an object.
 export function h(tag, properties = {}, ...children) {
-  const node = DRAWN.has(tag) ? document.createElementNS(SVG, tag.replace("_", "")) : document.createElement(tag);
+  const node = DRAWN.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
