@@ -215,8 +215,15 @@ def _cell(section: Section, row: Row, column: Column) -> dict[str, Any]:
 
 def _picture(row: Row, folder: Path) -> Path | None:
     """The samples of the first seed, where they were drawn."""
-    places = (folder / entry["run"] / "pictures" / SAMPLES for entry in row.entries if row.in_catalogue)
-    return next((place for place in places if place.is_file()), None)
+    runs = (place_of(folder, entry["run"]) for entry in row.entries if row.in_catalogue)
+    pictures = (run / "pictures" / SAMPLES for run in runs if run is not None)
+    return next((each for each in pictures if each.is_file() and each.resolve().is_relative_to(folder.resolve())), None)
+
+
+def place_of(folder: Path, run: str) -> Path | None:
+    """The folder of a run of a comparison; None where a file that was made up names one that is not inside."""
+    place = (folder / run).resolve()
+    return place if place.is_relative_to(folder.resolve()) else None
 
 
 def _finite(gap: Mapping[str, Any]) -> dict[str, float | None]:

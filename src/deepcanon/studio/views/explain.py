@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from deepcanon.core import UsageError, eval_mode
 from deepcanon.core.roles import Attends, Decodes, Encodes, Predicts, Searches, Translates
 from deepcanon.decoding import filtered
-from deepcanon.insights.activation_maps import activation_maps
+from deepcanon.insights._engines.layers import images_of, outputs_of
+from deepcanon.insights.activation_maps import measured_maps
 from deepcanon.insights.grad_cam import grad_cam, randomized
-from deepcanon.insights.receptive_field import receptive_field
+from deepcanon.insights.receptive_field import measured_fields
 from deepcanon.pictures.sequence_pictures import attention_in
 from deepcanon.runs import text
 from deepcanon.studio.views.looking import Look, look_into
@@ -33,11 +34,11 @@ def panels(run: Path) -> dict[str, Any]:
     """What can be looked at in a run, and the examples that there are."""
     look = look_into(run)
     model, films = look.model, frames_in(run / "pictures")
-    convolves = _convolves(look)
+    layers = _layers(look)
     offered = {
-        "activations": convolves,
-        "grad_cam": convolves and isinstance(model, Predicts) and "classes" in look.data.sizes,
-        "receptive_field": convolves,
+        "activations": bool(layers),
+        "grad_cam": bool(layers) and isinstance(model, Predicts) and "classes" in look.data.sizes,
+        "receptive_field": bool(layers),
         "attention": _attends(look),
         "next_token": isinstance(model, Searches) and not isinstance(model, Translates) and bool(look.data.vocabulary),
         "latent": _codes(look) >= 2,
@@ -48,6 +49,7 @@ def panels(run: Path) -> dict[str, Any]:
         "data": look.data.name,
         "splits": look.splits,
         "labels": list(look.data.labels),
+        "layers": layers,
         "panels": [name for name, there in offered.items() if there],
         "decodes": isinstance(model, Decodes),
         "films": films,
@@ -58,8 +60,8 @@ def activations(run: Path, split: str, number: int, *, control: bool = False) ->
     """The strongest feature maps of each layer for one image; as a control, those of random weights."""
     look = look_into(run)
     model = randomized(look.model) if control else look.model
-    found = activation_maps(model, _with_others(look, split, number), channels=CHANNELS)
-    return {"numbers": dict(found.numbers), "says": list(found.says)}
+    numbers, says = measured_maps(model, _with_others(look, split, number), channels=CHANNELS)
+    return {"numbers": numbers, "says": list(says)}
 
 
 def class_maps(
@@ -76,8 +78,8 @@ def class_maps(
 def fields(run: Path, split: str, number: int, *, layer: str | None = None) -> dict[str, Any]:
     """The theoretical receptive field of the middle unit of each layer, and the heat of its effective one."""
     look = look_into(run)
-    found = receptive_field(look.model, _with_others(look, split, number), layer=layer)
-    return {"numbers": dict(found.numbers), "says": list(found.says)}
+    numbers, says = measured_fields(look.model, _with_others(look, split, number), layer)
+    return {"numbers": numbers, "says": list(says)}
 
 
 def attention(run: Path, split: str, number: int, *, control: bool = False) -> dict[str, Any]:
@@ -133,15 +135,17 @@ def _with_others(look: Look, split: str, number: int) -> Any:
     return look.rows(split, [number, *others[:OTHERS]])
 
 
-def _convolves(look: Look) -> bool:
-    """Whether there are feature maps: the model convolves, and its examples are images."""
+def _layers(look: Look) -> list[str]:
+    """The layers with feature maps, in their order: none where the model does not convolve images."""
     if not any(isinstance(module, nn.Conv2d) for module in look.model.modules()):
-        return False
+        return []
+    one = look.rows(next(iter(look.splits)), [0])
     try:
-        activation_maps(look.model, look.rows(next(iter(look.splits)), [0]), channels=1)
+        images_of(one)
+        outputs = outputs_of(look.model, one.inputs)
     except Exception:  # it is called in another way, or convolves something else
-        return False
-    return True
+        return []
+    return list(dict.fromkeys(output.name for output in outputs if output.is_map))
 
 
 def _attends(look: Look) -> bool:

@@ -13,6 +13,7 @@ from torch.distributions import Distribution
 
 from deepcanon.core import Labeled, UsageError, eval_mode, given_batch
 from deepcanon.core.checks import at_least
+from deepcanon.core.files import refuse_links
 from deepcanon.core.roles import Decodes, Encodes
 from deepcanon.pictures.points import Plane, plane_of
 from deepcanon.pictures.scene import codes_of, spread
@@ -97,7 +98,9 @@ def frame(run: Path, name: str, step: int) -> bytes:
     """One frame, as a PNG; only those that the film lists are read."""
     if step not in film(run).get(name, []):
         raise UsageError("the film has no such frame")
-    return (run / "pictures" / FOLDER / f"{name}-{step}.png").read_bytes()
+    path = run / "pictures" / FOLDER / f"{name}-{step}.png"
+    refuse_links(path.parent.parent, path.parent, path)
+    return path.read_bytes()
 
 
 def _shape_of_codes(look: Look, one: Any) -> torch.Size:
