@@ -45,8 +45,8 @@ function large(found, layer, head, title, image, state, go) {
     go({ query: String(Math.min(count - 1, Math.floor(((event.clientY - box.top) / box.height) * count))) });
   });
   const most = Math.max(...weights, 1e-30);
-  const tokens = count <= FEW * 4 && image.kind !== "image" ? h("p", { class: "tokens" }, names.map((name, n) => {
-    const mark = h("button", { type: "button", class: n === query ? "token query" : "token", title: `${number(weights[n], 3)} of the attention of position ${query + 1}`, onclick: () => go({ query: String(n) }) }, name === " " ? "␣" : name === "\n" ? "⏎" : name || String(n + 1));
+  const tokens = count <= FEW * 4 && image.kind !== "image" ? h("p", { class: "words" }, names.map((name, n) => {
+    const mark = h("button", { type: "button", class: n === query ? "word query" : "word", title: `${number(weights[n], 3)} of the attention of position ${query + 1}`, onclick: () => go({ query: String(n) }) }, name === " " ? "␣" : name === "\n" ? "⏎" : name || String(n + 1));
     mark.style.setProperty("--share", `${Math.round((100 * weights[n]) / most)}%`);
     return mark;
   })) : null;

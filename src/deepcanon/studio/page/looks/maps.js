@@ -26,7 +26,7 @@ export function activations(run, example, state, go) {
     const asked = { split: example.split, number: example.number };
     const [trained, random] = await Promise.all([get(`/api/runs/${run}/explain/activations`, asked), control ? get(`/api/runs/${run}/explain/activations`, { ...asked, control: 1 }) : null]);
     const row = (layer, words) => h("div", { class: "strip" }, h("span", { class: "strip-name" }, words),
-      layer.maps.map((map, n) => h("figure", { class: "tile" }, tile(map, `${layer.layer}, channel ${layer.strongest[n]}`), h("figcaption", {}, `channel ${layer.strongest[n]}`))));
+      layer.maps.map((map, n) => h("figure", { class: "tile" }, tile(map, `${layer.layer}, channel ${layer.strongest[n]}`), h("figcaption", { title: `channel ${layer.strongest[n]}` }, `ch. ${layer.strongest[n]}`))));
     fill(made.room, trained.numbers.layers.map((layer, n) => h("section", { class: "layer" },
       h("h3", {}, layer.layer, " ", h("small", {}, `${layer.channels} channels of ${layer.size.join("×")} · ${percent(layer.zeros)} zeros · ${layer.dead} dead`)),
       row(layer, "trained"), random ? row(random.numbers.layers[n], "random") : null)), sentences(trained.says));

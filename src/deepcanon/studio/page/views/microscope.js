@@ -81,12 +81,11 @@ function moved(answer) {
   const share = (value) => (value === null ? "new" : value === 0 ? "–" : `${number(100 * value, 3)} %`);
   const rows = table({ key: (row) => row.edge, sort: "", columns: [
     { name: "edge", title: "edge", numeric: true, cell: (row) => String(row.edge), value: (row) => row.edge },
-    { name: "from", title: "from", cell: (row) => row.from },
-    { name: "to", title: "to", cell: (row) => row.to },
-    { name: "value", title: "value moved by", numeric: true, cell: (row) => share(row.value), value: (row) => row.value ?? Infinity },
-    { name: "delta", title: "δ moved by", numeric: true, cell: (row) => share(row.delta), value: (row) => row.delta ?? Infinity }] });
+    { name: "from", title: "from → to", cell: (row) => `${row.from} → ${row.to}`, value: (row) => row.from },
+    { name: "value", title: "value", numeric: true, cell: (row) => share(row.value), value: (row) => row.value ?? Infinity },
+    { name: "delta", title: "δ", numeric: true, cell: (row) => share(row.delta), value: (row) => row.delta ?? Infinity }] });
   rows.draw(answer.moved.slice(0, LISTED));
   const words = `${answer.moved.length} of ${answer.edges} edges move. The loss goes from ${number(answer.loss_before, 6)} to ${number(answer.loss_after, 6)}`;
   return [h("h2", {}, "What moves"), h("p", { class: "moves" }, `${words}; by the delta alone, ${number(answer.slope, 4)} per unit, it would be ${number(answer.foreseen, 6)}.`),
-    rows.node, answer.moved.length > LISTED ? h("p", { class: "note" }, `The first ${LISTED} are listed; all stand out in the graph.`) : null];
+    h("p", { class: "note" }, "By how much each edge moves, as a share of its size before:"), rows.node, answer.moved.length > LISTED ? h("p", { class: "note" }, `The first ${LISTED} are listed; all stand out in the graph.`) : null];
 }
