@@ -66,14 +66,3 @@ def real(request: Request, name: str, usual: float) -> float:
 def split_of(request: Request) -> str:
     """The split that the address names."""
     return request.query_params.get("split", "test")
-
-
-async def body(request: Request) -> dict[str, Any]:
-    """The object of JSON that a request brings."""
-    try:
-        found = await request.json()
-    except ValueError:
-        raise UsageError("the body of this request is not JSON") from None
-    if not isinstance(found, dict):
-        raise UsageError("the body of this request must be an object of JSON")
-    return found

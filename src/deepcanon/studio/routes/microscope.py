@@ -9,7 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from deepcanon.core import UsageError
-from deepcanon.studio.answering import View, body, computed
+from deepcanon.studio.answering import View, computed
+from deepcanon.studio.requests import body_of
 from deepcanon.studio.studio import Studio
 
 microscope = View("microscope")
@@ -26,7 +27,7 @@ def routes(studio: Studio) -> list[Route]:
         return await computed(studio, microscope.numbers, run, parameter)
 
     async def magnify(request: Request) -> Response:
-        run, asked = studio.run(request.path_params["id"]), await body(request)
+        run, asked = studio.run(request.path_params["id"]), await body_of(request)
         split, examples, edit = asked.get("split"), asked.get("examples"), asked.get("edit")
         if not isinstance(split, str) or not isinstance(examples, list) or not all(type(n) is int for n in examples):
             raise UsageError("the microscope needs a split and the numbers of its examples")

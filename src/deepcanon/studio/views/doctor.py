@@ -92,13 +92,31 @@ def training_after(run: Path, verdict: int) -> dict[str, Any]:
     if not chosen["changes"]:
         raise UsageError(f"the advice on {chosen['cause']!r} is not a change of settings, so it is yours to make")
     info = RunFolder.open(run).info
+    settings = {**info["settings"], **{each["setting"]: each["after"] for each in chosen["changes"]}}
+    if settings.get("steps") is not None:  # they stand in place of the epochs
+        settings.pop("epochs", None)
     return {
-        "model": info["model"],
+        "model": info["model"]["model"],
+        "arguments": _options(info["model"]["arguments"], frozenset(info["data"]["sizes"])),
+        "settings": _options(settings),
         "data": info["data"]["name"],
-        "reading": info["data"]["reading"],
-        "settings": {**info["settings"], **{each["setting"]: each["after"] for each in chosen["changes"]}},
-        "changes": chosen["changes"],
+        "reading": _options(info["data"]["reading"]),
+        "folder": f"{run.name}-again",
     }
+
+
+def _options(given: Mapping[str, Any], left_out: frozenset[str] = frozenset(), prefix: str = "") -> dict[str, Any]:
+    """Values as the options of a form: models inside by name, nothing for what is None, empty or from the data."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or value == [] or name in left_out:
+            continue
+        if isinstance(value, Mapping):
+            found[f"{prefix}{name}"] = value["model"]
+            found |= _options(value["arguments"], left_out, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = ",".join(map(str, value)) if isinstance(value, list) else value
+    return found
 
 
 def _read(path: Path) -> Verdicts:

@@ -20,8 +20,8 @@ export async function mount(root, state, go) {
   const example = examplePicker(picker.id, about.splits, state, (chosen) => go(chosen));
   head.append(example.node);
   const frame = h("iframe", { class: "graph", title: "Compute graph with the value and the delta on every edge", sandbox: "allow-scripts" });
-  const found = h("div", { class: "moved" });
-  const stage = h("article", { class: "card graph-card" }, h("p", { class: "note" }, "Every edge carries a value forward and a delta back: the gradient of the loss along that edge, checked by finite differences. Click an edge for its numbers and its rule."), frame);
+  const found = h("article", { class: "card moved", hidden: true });
+  const stage = h("article", { class: "card graph-card" }, frame);
   const asked = () => ({ split: example.split, examples: [example.number] });
 
   async function look(edit) {
@@ -30,12 +30,13 @@ export async function mount(root, state, go) {
       const answer = await post(`/api/runs/${picker.id}/microscope`, { ...asked(), edit });
       frame.src = answer.address;
       fill(found, edit ? moved(answer) : null);
+      found.hidden = !edit;
       if (edit) say(found.querySelector("p")?.textContent ?? "");
-    } catch (error) { fill(found, h("p", { class: "refusal", role: "alert" }, error.message)); } finally { stage.removeAttribute("aria-busy"); }
+    } catch (error) { found.hidden = false; fill(found, h("p", { class: "refusal", role: "alert" }, error.message)); } finally { stage.removeAttribute("aria-busy"); }
   }
 
   const editing = await editor(picker.id, about.parameters, state, go, look);
-  fill(room, h("div", { class: "microscope-grid" }, stage, h("aside", { class: "card edit-card" }, editing.node, found)));
+  fill(room, h("article", { class: "card edit-card" }, editing.node), stage, found);
   await look(editing.edit());
   return () => {};
 }
@@ -59,7 +60,7 @@ async function editor(run, parameters, state, go, look) {
   const back = () => { field.value = own; slider.value = own; go({ value: null }, { quiet: true }); look(); };
   const node = h("form", { class: "edit-form", onsubmit: (event) => { event.preventDefault(); apply(); } },
     h("h2", {}, "Edit a number"),
-    h("p", { class: "note" }, "The model of the run stays as it is: a copy is changed."),
+    h("p", { class: "note edit-note" }, "Set one number of the model and see which edges move. The run stays as it is: a copy is changed."),
     choice("Parameter", parameters.map((each) => [each.name, `${each.name} (${each.shape.join("×") || "1"})`]), name, (chosen) => go({ parameter: chosen, index: 0, value: null })),
     h("label", { class: "pick" }, "Number ", which, h("span", { class: "note" }, `of ${number(about.size)}: ${place(index, about.shape)}`)),
     h("p", { class: "now" }, "now ", h("b", { class: "own-value" }, number(own, 6))),
