@@ -30,7 +30,7 @@ def routes(studio: Studio) -> list[Route]:
     async def examine(request: Request) -> Response:
         run = studio.run(request.path_params["id"])
         words = ["doctor", str(run), f"--out={run / LOOKS}", "--overwrite", "--all", "--json"]
-        return JSONResponse(studio.jobs.add("doctor", run.name, words, run))
+        return JSONResponse(studio.jobs.add("doctor", run.name, words, run, fine=(0, 1)))
 
     async def apply(request: Request) -> Response:
         run, asked = studio.run(request.path_params["id"]), await body_of(request)
