@@ -259,7 +259,7 @@ def _legend(names: Iterable[str]) -> str:
 
 
 def _sheet(height: float, words: str, inside: str, width: float = WIDTH) -> str:
-    style = f"width: 100%; max-width: {width:.0f}px; font: 11px sans-serif"
+    style = f"display: block; width: 100%; max-width: {width:.0f}px; font: 11px sans-serif"
     return (
         f'<svg viewBox="0 0 {width:.0f} {height:.0f}" style="{style}" fill="currentColor" role="img" '
         f'aria-label="{cut(words, 200)}">{inside}</svg>'
