@@ -274,8 +274,8 @@ def test_names_that_are_scripts_stay_text(everything: dict[str, Any], tmp_path: 
         assert "<script>" in page.text, type(each)
         assert set(page.tags) <= {
             "div", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "p", "img", "figure",
-            "figcaption", "small", "wbr", "span", "svg", "g", "line", "circle", "polyline", "polygon", "rect", "text", "title",
-            "br",
+            "figcaption", "small", "wbr", "span", "svg", "g", "line", "circle", "polyline", "polygon", "rect", "text",
+            "title", "br",
         }  # fmt: skip
 
 
