@@ -24,6 +24,7 @@ from deepcanon.train.scores import OF_CLASSES, OF_TARGETS
 from deepcanon.train.steps import Descender
 
 if TYPE_CHECKING:
+    from deepcanon.train.result import Result
     from deepcanon.train.trainer import Trainer
 
 HIGHER_IS_BETTER = frozenset({"accuracy", "exact_match", "log_prob", "r2", *OF_CLASSES})
@@ -69,6 +70,9 @@ class Observer:
 
     def end(self, trainer: Trainer) -> None:
         """Called when the training ends, also where it fails."""
+
+    def done(self, trainer: Trainer, result: Result) -> None:
+        """Called after ``end`` once a training that did not fail has been measured, with its result."""
 
     def state(self) -> dict[str, Any]:
         """What it must remember: goes into every checkpoint, made of numbers, texts, tensors, lists and mappings."""
