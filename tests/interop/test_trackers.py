@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ def of_tensorboard(folder: Path) -> Stored:
 def of_mlflow(folder: Path) -> Stored:
     from mlflow.tracking import MlflowClient
 
-    client = MlflowClient(tracking_uri=(folder / "mlruns").as_uri())
+    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
     (run,) = client.search_runs([client.get_experiment_by_name("deepcanon").experiment_id])
     assert run.info.status == "FINISHED"
     assert run.data.params["model"] == "mlp"
@@ -64,18 +66,28 @@ def of_trackio(folder: Path) -> Stored:
     return found
 
 
-def of_wandb(folder: Path) -> Stored:
-    """The newest of the folders that wandb has written, by its own reader of its own file."""
-    import json
+def records_of(content: bytes) -> Iterator[bytes]:
+    """The records of a log of LevelDB, the format of wandb's files: blocks of 32 kB, after a header of seven bytes."""
+    place, parts = 7, b""
+    while place + 7 <= len(content):
+        if (left := 32768 - place % 32768) < 7:
+            place += left
+            continue
+        length, kind = int.from_bytes(content[place + 4 : place + 6], "little"), content[place + 6]
+        parts += content[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):  # a whole record, or the last part of one
+            yield parts
+            parts = b""
 
+
+def of_wandb(folder: Path) -> Stored:
+    """The newest of the folders that wandb has written, by the messages that its package defines."""
     from wandb.proto import wandb_internal_pb2
-    from wandb.sdk.internal.datastore import DataStore
 
     newest = max((folder / "run" / "wandb").glob("offline-run-*/run-*.wandb"), key=lambda path: path.stat().st_mtime_ns)
-    store = DataStore()
-    store.open_for_scan(str(newest))
     found: Stored = {}
-    while (raw := store.scan_data()) is not None:
+    for raw in records_of(newest.read_bytes()):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(raw)
         if record.WhichOneof("record_type") == "history":
@@ -91,12 +103,25 @@ READERS: dict[str, Callable[[Path], Stored]] = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of MLflow without a run, which takes longer to make than a test."""
+    from mlflow.tracking import MlflowClient
+
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
 @pytest.fixture(params=TOOLS)
 def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A tool that is installed, with its store in the folder of the test."""
     name: str = request.param
     pytest.importorskip(name, reason=f"needs {name}")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
+    if name == "mlflow":
+        pytest.importorskip("sqlalchemy", reason="needs mlflow with its database, of deepcanon[mlflow]")
+        shutil.copy(request.getfixturevalue("empty_store"), tmp_path / "mlflow.db")
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     if name == "trackio":
         for module in ("trackio.utils", "trackio.sqlite_storage"):
             monkeypatch.setattr(f"{module}.TRACKIO_DIR", tmp_path / "trackio", raising=False)
@@ -167,7 +192,7 @@ def test_the_command_line_logs_to_several_tools(tmp_path: Path, monkeypatch: pyt
 def test_a_tool_that_is_not_known_or_not_there_is_said_before_anything_is_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(dc.UsageError, match="tensorbord.*did you mean tensorboard"):
+    with pytest.raises(dc.UsageError, match=r"tensorbord.*did you mean tensorboard"):
         tracker("tensorbord")
     real = importlib.import_module
 
