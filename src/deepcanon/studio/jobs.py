@@ -115,8 +115,8 @@ class Jobs:
         """Wait for the end of a job, with the last of what it says on stderr."""
         assert process.stderr is not None
         last = b""
-        with process.stderr as said:
-            while piece := os.read(said.fileno(), 2**16):
+        with process.stderr as errors:
+            while piece := os.read(errors.fileno(), 2**16):
                 last = (last + piece)[-4000:]
         code = process.wait()
         lines = [line for line in last.decode(errors="replace").splitlines() if line.strip()]

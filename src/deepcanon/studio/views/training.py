@@ -41,13 +41,12 @@ def catalogue(studio: Studio) -> dict[str, Any]:
 
 def model_form(name: str) -> dict[str, Any]:
     """The arguments of a model as fields of a form, with what is known to work for it."""
+    name = _catalogue_name(name)
     from deepcanon.catalogue import find
     from deepcanon.cli.show import facts_of
     from deepcanon.core import SIZES, arguments_of
     from deepcanon.core.spec import is_model
 
-    if not is_name(name):
-        check_model(name)
     cls = find(name)
     facts = facts_of(cls)
     fields = []
