@@ -57,5 +57,6 @@ from deepcanon.train import Result as Result
 from deepcanon.train import Trainer as Trainer
 from deepcanon.train import evaluate as evaluate
 from deepcanon.train import fit as fit
+from deepcanon.train.film import Film as Film
 
 __version__: str

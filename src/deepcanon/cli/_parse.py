@@ -34,6 +34,10 @@ LogTo = Annotated[
         "--log-to", help="Log to tensorboard, mlflow, trackio or wandb, too; may be given again.", metavar="TOOL"
     ),
 ]
+Filmed = Annotated[
+    bool,
+    typer.Option("--film", help="Draw samples, decisions and texts at a dozen steps, with the same random numbers."),
+]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]
 
 Exact = Annotated[bool, typer.Option("--exact", help="Search exactly: no more probable text is missed.")]
@@ -146,13 +150,17 @@ def use_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def watching(doctor: bool, log_to: Iterable[str] | None, notify: Callable[[str], None]) -> list[Any]:
-    """The observers that a training is to have: the doctor, and those that log to other tools, if asked for."""
+def watching(doctor: bool, film: bool, log_to: Iterable[str] | None, notify: Callable[[str], None]) -> list[Any]:
+    """The observers that a training is to have: the doctor, the film, and those that log to other tools, if asked for."""
     observers: list[Any] = []
     if doctor:
         from deepcanon.diagnosis.during_training import Doctor
 
         observers.append(Doctor(notify))
+    if film:
+        from deepcanon.train.film import Film
+
+        observers.append(Film())
     if log_to:
         from deepcanon.interop.trackers import tracker
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deepcanon.cli._parse import Folder, Json, LogTo, Own, Threads, Watched, use_threads, watching
+from deepcanon.cli._parse import Filmed, Folder, Json, LogTo, Own, Threads, Watched, use_threads, watching
 from deepcanon.cli._print import Output
 
 
@@ -10,6 +10,7 @@ def resume(
     run: Folder,
     own: Own = None,
     doctor: Watched = False,
+    film: Filmed = False,
     log_to: LogTo = None,
     threads: Threads = None,
     json: Json = False,
@@ -21,5 +22,5 @@ def resume(
 
     use_threads(threads)
     printer = Output(json)
-    opened = Run(run, own).resume(notify=printer.say, observers=watching(doctor, log_to, printer.say))
+    opened = Run(run, own).resume(notify=printer.say, observers=watching(doctor, film, log_to, printer.say))
     report(printer, opened, as_trained(opened))

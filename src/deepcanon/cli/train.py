@@ -9,6 +9,7 @@ import typer
 
 from deepcanon.cli._early import check_data, check_model
 from deepcanon.cli._parse import (
+    Filmed,
     Json,
     LogTo,
     OverwriteRun,
@@ -42,6 +43,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The folder of the run.", metavar="DIR")] = None,
     overwrite: OverwriteRun = False,
     doctor: Watched = False,
+    film: Filmed = False,
     log_to: LogTo = None,
     threads: Threads = None,
     own: Own = None,
@@ -67,6 +69,6 @@ def train(
     printer = Output(json)
     for sentence in untrained(asked):
         printer.say(sentence)
-    observers = watching(doctor, log_to, printer.say)
+    observers = watching(doctor, film, log_to, printer.say)
     run = Run.train(asked, data, out=out, overwrite=overwrite, notify=printer.say, observers=observers, **given)
     report(printer, run, as_trained(run))
