@@ -17,7 +17,8 @@ import torch
 from deepcanon.blueprints import from_options
 from deepcanon.catalogue import check_name, find
 from deepcanon.core import Blueprint, DataError, Model, UsageError, arguments_of
-from deepcanon.core.settings import Settings
+from deepcanon.core.annotations import read_value
+from deepcanon.core.settings import Settings, check_numbers, listed_settings
 from deepcanon.core.spec import is_model
 from deepcanon.data import Dataset, from_tensors, load_data
 from deepcanon.data.load import describe_data
@@ -172,11 +173,14 @@ def _check_sizes(asked: Blueprint) -> None:
 def settings_from(wanted: Any) -> Settings:
     """The settings that the page gives, with those that are fixed; the recipe decides the others."""
     _only(wanted, "settings", *SETTINGS)
-    given = {name: value for name, value in wanted.items() if value not in (None, "")}
-    seed = given.get("seed", 0)
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
-        raise UsageError(f"seed is a whole number from 0 to 2^31 - 1, got {str(seed)[:40]!r}")
-    return {**FIXED, **given, "seed": seed}  # type: ignore[typeddict-item]
+    known = listed_settings()
+    given = {
+        name: read_value(name, [value[:100]], known[name][0]) if isinstance(value, str) else value
+        for name, value in wanted.items()
+        if value not in (None, "")
+    }
+    check_numbers(given)
+    return {**FIXED, "seed": 0, **given}  # type: ignore[typeddict-item]
 
 
 def _only(wanted: Any, what: str, *names: str) -> None:

@@ -5,7 +5,6 @@ Everything is asked of the contract: the batches that a model learns from, the m
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -15,8 +14,9 @@ from deepcanon.catalogue import entries
 from deepcanon.core import SIZES, Blueprint, DeepcanonError, arguments_of
 from deepcanon.core.annotations import describe_type, members_of, show_value
 from deepcanon.core.docstrings import read_docstring
-from deepcanon.core.spec import is_model, wrapped_by_default
+from deepcanon.core.spec import wrapped_by_default
 from deepcanon.data.suits import suits
+from deepcanon.methods._method import Method
 from deepcanon.studio.play.asked_for import SETTINGS, columns_of, data_of, model_of, plane_sets
 from deepcanon.studio.play.looks import Scene, looks_of
 from deepcanon.studio.play.moving import movements_of
@@ -66,7 +66,8 @@ def models_for(wanted: Any, files: Mapping[str, Path]) -> list[dict[str, Any]]:
         shows = [*looks_of(scene), *movements_of(scene)]
         group = next((name for name, kinds in GROUPS if kinds & {*shows}), None)
         if shows and group is not None:
-            found.append({"name": entry.name, "title": entry.title, "summary": entry.summary, "group": group})
+            words = {"title": entry.title, "summary": entry.summary, "group": group}
+            found.append({"name": entry.name, **words, "first": entry.name == Method.default_model})
     order = [name for name, _ in GROUPS]
     return sorted(found, key=lambda each: (order.index(each["group"]), each["name"]))
 
@@ -101,26 +102,22 @@ def _fields(asked: Blueprint, prefix: str, small: bool) -> list[dict[str, Any]]:
         if name in SIZES:
             continue
         inner = asked.arguments.get(name)
-        default = wrapped.get(name) or _default(parameter, small and name == "hidden")
+        empty = parameter.default is parameter.empty
+        default = wrapped.get(name) or ("" if empty else show_value(parameter.default))
         fields.append(
             {
                 "name": f"{prefix}{name}",
-                "kind": "model" if is_model(parameter.annotation) else _kind(parameter.annotation),
+                "kind": _kind(parameter.annotation),
                 "default": default,
                 "choices": _choices(parameter.annotation),
                 "meaning": text.arguments.get(name, ""),
                 "takes": describe_type(parameter.annotation),
+                "start": SMALL if small and name == "hidden" and isinstance(parameter.default, tuple) else "",
             }
         )
         if isinstance(inner, Blueprint):
             fields += _fields(inner, f"{prefix}{name}.", small)
     return fields
-
-
-def _default(parameter: inspect.Parameter, small: bool) -> str:
-    if small and isinstance(parameter.default, tuple):
-        return SMALL
-    return "" if parameter.default is parameter.empty else show_value(parameter.default)
 
 
 def _choices(annotation: Any) -> list[str]:

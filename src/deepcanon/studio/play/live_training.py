@@ -80,7 +80,7 @@ class Live(Observer):
     def begin(self, trainer: Trainer) -> None:
         self.trainer = trainer
         classes = trainer.data.sizes.get("classes", 0)
-        self.scene = Scene(trainer.model, trainer.data.train, classes, Window.around(_points(trainer.data)))
+        self.scene = Scene(trainer.model, trainer.data.train, classes, Window.around(_points(self.asked, trainer.data)))
         movement = first_movement(self.scene)
         self.shown = {*first_looks(self.scene, movement), *(("network",) if self._layers() else ())}
         self.moving: Moving | None = None
@@ -322,6 +322,8 @@ def axes_of(data: Dataset[Any]) -> list[str]:
     return ["x₁", "x₂"]
 
 
-def _points(data: Dataset[Any]) -> torch.Tensor:
+def _points(asked: Asked, data: Dataset[Any]) -> torch.Tensor:
+    """The points that the window holds: all of the data, and of drawn ones the square that they were drawn in."""
     train = data.train
-    return torch.cat([train.x, train.unlabeled]) if isinstance(train, SemiBatch) else train.x
+    points = torch.cat([train.x, train.unlabeled]) if isinstance(train, SemiBatch) else train.x
+    return torch.cat([points, torch.tensor([[-1.0, -1.0], [1.0, 1.0]])]) if "points" in asked.source else points
