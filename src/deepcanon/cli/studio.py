@@ -21,6 +21,7 @@ def studio(
         list[Path] | None,
         typer.Option(help="A file or folder of yours that the page may train on (repeatable).", metavar="FILE"),
     ] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="How many jobs of the page run at a time.")] = 1,
     read_only: Annotated[bool, typer.Option("--read-only", help="Show only: nothing is started or written.")] = False,
 ) -> None:
     """Open a local page over a folder of runs: watch what trains, compare, look inside models and play."""
@@ -35,7 +36,7 @@ def studio(
     if folder == RUNS and not read_only:
         folder.mkdir(exist_ok=True)
     check_folder(folder)
-    opened = Studio(folder, files=_named(data or []), read_only=read_only)
+    opened = Studio(folder, files=_named(data or []), read_only=read_only, jobs=jobs)
     listener = bind(port)
     address = address_of(opened, listener)
 

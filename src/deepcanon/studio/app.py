@@ -20,7 +20,8 @@ from starlette.types import ASGIApp
 from deepcanon.core.errors import DeepcanonError, brief
 from deepcanon.studio import routes
 from deepcanon.studio.security import Guard
-from deepcanon.studio.studio import Studio, UnknownId
+from deepcanon.studio.studio import Studio
+from deepcanon.studio.unknown import UnknownId
 
 PAGE = Path(__file__).parent / "page"
 NAVIGATION = ("runs", "compare", "doctor", "microscope", "playground", "explain")

@@ -88,4 +88,7 @@ def serve(studio: Studio, listener: socket.socket, ready: Callable[[], object] =
     """Serve until somebody interrupts; ``ready`` is called when the page can be opened."""
     listener.listen()
     ready()
-    server(studio, listener).run(sockets=[listener])
+    try:
+        server(studio, listener).run(sockets=[listener])
+    finally:
+        studio.close()

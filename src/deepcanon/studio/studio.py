@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deepcanon.runs.folder_parts import BEGINNING, PARTS
+from deepcanon.studio.columns import default_caches
+from deepcanon.studio.jobs import Jobs
+from deepcanon.studio.live import Live
+from deepcanon.studio.unknown import UnknownId
 
 TICKET_SECONDS = 30.0
 """How long a page waits to be shown."""
 MOST_TICKETS = 16
-
-
-class UnknownId(LookupError):
-    """Nothing that the server has listed has this id."""
 
 
 class Studio:
@@ -27,20 +27,35 @@ class Studio:
     ``files`` are data of the user's that the page may train on, by name: no path ever comes from the page.
     """
 
-    def __init__(self, root: Path, *, files: dict[str, Path] | None = None, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        files: dict[str, Path] | None = None,
+        read_only: bool = False,
+        caches: Path | None = None,
+        jobs: int = 1,
+    ) -> None:
         self.root = root.resolve()
+        self.caches = default_caches() if caches is None else caches
         self.files = files or {}
         self.read_only = read_only
         self.token = secrets.token_urlsafe(32)
         self.epoch = secrets.token_hex(4)
         self.computing = threading.Lock()
         """Held by whoever computes with torch: one at a time, so that the page stays quick."""
+        self.live = Live(self)
+        self.jobs = Jobs(self, jobs)
         self._runs: dict[str, Path] = {}
         self._tickets: dict[str, tuple[float, bytes]] = {}
 
     def runs(self) -> dict[str, Path]:
         """The folder of every run by its id, listed anew."""
         self._runs = {id_of(folder, self.root): folder for folder in run_folders(self.root)}
+        return self._runs
+
+    def known(self) -> dict[str, Path]:
+        """The folder of every run by its id, as listed the last time."""
         return self._runs
 
     def run(self, id: str) -> Path:
@@ -51,6 +66,10 @@ class Studio:
             return self._runs[id]
         except KeyError:
             raise UnknownId(f"there is no run {id[:40]!r} here") from None
+
+    def close(self) -> None:
+        """End what runs beside the server."""
+        self.live.close()
 
     def ticket(self, page: str | bytes) -> str:
         """The address at which a self-contained page with scripts of its own is shown once, in a frame."""

@@ -160,7 +160,7 @@ class Live(Observer):
             raise UsageError(f"{name} has the shape {tuple(shape)}: the index is one whole number for each size")
         with torch.no_grad():
             parameters[name][tuple(index)] = value
-        kept = float(parameters[name][tuple(index)])
+        kept = parameters[name][tuple(index)].item()
         edit = Edit(self.trainer.step, *self.place, name, tuple(index), kept)
         if self.edits and self.edits[-1].place == edit.place:
             self.edits.pop()  # the number was dragged: only where it ends counts
@@ -316,7 +316,7 @@ def play(asked: Asked, line: Line) -> Live:
 
 def axes_of(data: Dataset[Any]) -> list[str]:
     """The names of both axes; the columns of a table are standardized."""
-    if data.kind == "table" and data.preprocessing:
+    if "columns" in data.preprocessing:
         names = [str(column["name"]) for column in data.preprocessing["columns"]]
         return [f"{name} (standard deviations from its mean)" for name in names]
     return ["x₁", "x₂"]
