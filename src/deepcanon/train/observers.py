@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from deepcanon.core import DivergenceError, Model, Terms, UsageError
+from deepcanon.core import DivergenceError, Model, Terms, Turn, UsageError
 from deepcanon.core.files import as_json
 from deepcanon.core.plural import counted
 from deepcanon.core.settings import Settings
@@ -61,6 +61,9 @@ class Observer:
 
     def begin(self, trainer: Trainer) -> None:
         """Called before the first step, and again when a run is resumed."""
+
+    def turn(self, trainer: Trainer, turn: Turn[Any], terms: Terms) -> None:
+        """Called after each of the model's turns that a step plays, with the terms of its loss."""
 
     def step(self, trainer: Trainer, terms: Terms) -> None:
         """Called after each step with the terms of its loss, tensors on the device: ``item()`` waits for it."""
