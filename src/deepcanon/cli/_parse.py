@@ -151,7 +151,7 @@ def use_threads(threads: int | None) -> None:
 
 
 def watching(doctor: bool, film: bool, log_to: Iterable[str] | None, notify: Callable[[str], None]) -> list[Any]:
-    """The observers that a training is to have: the doctor, the film, and those that log to other tools, if asked for."""
+    """The observers that a training is to have, if asked for: the doctor, the film, those that log to other tools."""
     observers: list[Any] = []
     if doctor:
         from deepcanon.diagnosis.during_training import Doctor
