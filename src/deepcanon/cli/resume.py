@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deepcanon.cli._parse import Filmed, Folder, Json, Own, Threads, Watched, use_threads, watching
+from deepcanon.cli._parse import Filmed, Folder, Json, LogTo, Own, Threads, Watched, use_threads, watching
 from deepcanon.cli._print import Output
 
 
@@ -11,6 +11,7 @@ def resume(
     own: Own = None,
     doctor: Watched = False,
     film: Filmed = False,
+    log_to: LogTo = None,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
@@ -21,5 +22,5 @@ def resume(
 
     use_threads(threads)
     printer = Output(json)
-    opened = Run(run, own).resume(notify=printer.say, observers=watching(doctor, film, printer.say))
+    opened = Run(run, own).resume(notify=printer.say, observers=watching(doctor, film, log_to, printer.say))
     report(printer, opened, as_trained(opened))

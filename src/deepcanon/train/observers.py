@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from deepcanon.core import DivergenceError, Model, Terms, UsageError
+from deepcanon.core import DivergenceError, Model, Terms, Turn, UsageError
 from deepcanon.core.files import as_json
 from deepcanon.core.plural import counted
 from deepcanon.core.settings import Settings
@@ -24,6 +24,7 @@ from deepcanon.train.scores import OF_CLASSES, OF_TARGETS
 from deepcanon.train.steps import Descender
 
 if TYPE_CHECKING:
+    from deepcanon.train.result import Result
     from deepcanon.train.trainer import Trainer
 
 HIGHER_IS_BETTER = frozenset({"accuracy", "exact_match", "log_prob", "r2", *OF_CLASSES})
@@ -61,6 +62,9 @@ class Observer:
     def begin(self, trainer: Trainer) -> None:
         """Called before the first step, and again when a run is resumed."""
 
+    def turn(self, trainer: Trainer, turn: Turn[Any], terms: Terms) -> None:
+        """Called after each of the model's turns that a step plays, with the terms of its loss."""
+
     def step(self, trainer: Trainer, terms: Terms) -> None:
         """Called after each step with the terms of its loss, tensors on the device: ``item()`` waits for it."""
 
@@ -69,6 +73,9 @@ class Observer:
 
     def end(self, trainer: Trainer) -> None:
         """Called when the training ends, also where it fails."""
+
+    def done(self, trainer: Trainer, result: Result) -> None:
+        """Called after ``end`` once a training that did not fail has been measured, with its result."""
 
     def state(self) -> dict[str, Any]:
         """What it must remember: goes into every checkpoint, made of numbers, texts, tensors, lists and mappings."""

@@ -405,7 +405,8 @@ function reveal(id) {
 function remember() {
   const words = [`step=${state.step === drawing.steps ? "end" : state.step}`];
   if (state.edge != null) words.push(`edge=${state.edge}`);
-  history.replaceState(null, "", `#${words.join("&")}`);
+  // A page inside a notebook has no address of its own that could be changed.
+  if (location.protocol !== "about:") history.replaceState(null, "", `#${words.join("&")}`);
 }
 
 function play() {
