@@ -38,7 +38,7 @@ function draw(stage, map) {
 function legend(map) {
   if (!map.classes) return null;
   const known = [...new Set(map.classes)].sort((a, b) => a - b);
-  return h("p", { class: "legend" }, known.map((each) => h("span", {}, h("i", { style: { background: `var(--hue${each % 10})` } }), map.labels[each] ?? `class ${each}`)));
+  return h("p", { class: "key" }, known.map((each) => h("span", {}, h("i", { style: { background: `var(--hue${each % 10})` } }), map.labels[each] ?? `class ${each}`)));
 }
 
 function still(made, stage, map) {
@@ -134,7 +134,7 @@ function dragged(made, stage, map, run, example, state, go) {
     return [n ? " to " : "", field];
   }));
   const words = `${map.points.length} ${map.split} examples; a code has ${map.dimensions} dimensions${map.dimensions > 2 ? ", and the map is the plane of their first two principal components" : ""}.`;
-  fill(made.room, h("div", { class: "side-by-side map" }, h("figure", { class: "plot" }, area, legend(map), h("figcaption", {}, words)), h("div", { class: "beside" }, h("h3", {}, "Decoded"), target, where)), pair, way);
+  fill(made.room, h("div", { class: "side-by-side map" }, h("figure", { class: "plot" }, area, legend(map), h("figcaption", {}, words)), h("div", { class: "decoding" }, h("h3", {}, "Decoded"), target, where)), pair, way);
   stage.onresize = () => { scales = draw(stage, map); mark(); };
   stage.onresize();
   decode();

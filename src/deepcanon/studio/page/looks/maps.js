@@ -115,5 +115,5 @@ function fieldPicture(image, layer, [height, width]) {
     cells, h("rect", { class: "frame-line", x: 0, y: 0, width, height }),
     h("rect", { class: "field-box", x: left, y: top, width: right - left + 1, height: bottom - top + 1 }));
   const words = `${layer.layer}: ${layer.size.join("×")} pixels in theory, ${layer.effective_pixels} effective (${percent(layer.effective_share)} of the field within the image).`;
-  return h("figure", { class: "tile field" }, svg, h("figcaption", {}, words));
+  return h("figure", { class: "tile field-figure" }, svg, h("figcaption", {}, words));
 }

@@ -50,7 +50,7 @@ function page(found, id, addresses) {
   const facts = [found.data, `${found.kind}, ${found.shape.join("×")}`, Object.entries(found.counts).map(([split, count]) => `${number(count)} ${split}`).join(", "), `${found.seeds} ${found.seeds === 1 ? "seed" : "seeds"}`,
     found.budget ? `at most ${number(found.budget)} s each` : null, found.created.slice(0, 10)].filter(Boolean);
   return [
-    h("div", { class: "card" }, h("h2", {}, "Which model fits ", h("em", {}, found.data), "?"), h("ul", { class: "facts" }, facts.map((each) => h("li", {}, each))),
+    h("div", { class: "card" }, h("h2", {}, "Which model fits ", h("em", {}, found.data), "?"), h("ul", { class: "chips" }, facts.map((each) => h("li", {}, each))),
       under ? h("p", { class: "under-way" }, h("b", {}, "Under way: "), progress, found.training.length ? `; ${found.training.map((each) => each.run.split("/")[0]).join(", ")} begun` : "", found.planned ? h("progress", { max: found.planned, value: found.done, "aria-label": progress }) : null) : null,
       found.says.length ? h("ul", { class: "says" }, found.says.map((sentence) => h("li", {}, sentence))) : h("p", { class: "note" }, "Nothing is measured yet."),
       found.report ? reporting(id) : null),
@@ -78,7 +78,7 @@ function gallery(section, id, found, addresses) {
   const before = found.sections.slice(0, found.sections.indexOf(section)).reduce((sum, each) => sum + each.rows.filter((row) => row.samples).length, 0);
   const drawn = section.rows.filter((row) => row.samples);
   if (!drawn.length) return null;
-  return [h("h3", {}, "Samples of the first seed"), h("div", { class: "gallery" }, drawn.map((row, n) => {
+  return [h("h3", {}, "Samples of the first seed"), h("div", { class: "sampled" }, drawn.map((row, n) => {
     const image = h("img", { alt: `samples of ${row.label}`, loading: "lazy" });
     const address = picture(`/api/comparisons/${id}/samples/${before + n}`);
     addresses.push(address);

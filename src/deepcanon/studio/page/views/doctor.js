@@ -15,7 +15,7 @@ const words = (name) => name.replaceAll("_", " ");
 const plain = (value) => (value === null || value === undefined ? "none" : typeof value === "number" ? number(value) : typeof value === "object" ? JSON.stringify(value) : String(value));
 
 export async function mount(root, state, go) {
-  const picker = await runPicker(state.run, (run) => go({ run }, { view: "doctor" }));
+  const picker = await runPicker(state.id, (id) => go({ id }, { view: "doctor" }));
   if (picker.empty) { root.append(h("h1", {}, title), noRuns()); return () => {}; }
   const room = h("div", { class: "verdicts" }), news = h("p", { class: "note", role: "status" });
   const examine = h("button", { type: "button", class: "main live-only", onclick: () => start() }, "Examine this run");
@@ -96,7 +96,7 @@ function figure(evidence, ends) {
     ends.push(() => plot.end());
     const series = Object.entries(evidence.curves).map(([name, values], number_) => ({ key: name, name, number: number_, x: Float64Array.from(values.keys()), mean: Float64Array.from(values, (value) => value ?? NaN) }));
     requestAnimationFrame(() => { plot.draw(series); });
-    return h("div", { class: "trial" }, plot.node, h("p", { class: "legend" }, series.map((one) => h("span", {}, h("i", { style: { background: `var(--hue${one.number % 10})` } }), one.name))));
+    return h("div", { class: "trial" }, plot.node, h("p", { class: "key" }, series.map((one) => h("span", {}, h("i", { style: { background: `var(--hue${one.number % 10})` } }), one.name))));
   }
   if (evidence.bars && Object.keys(evidence.bars).length) {
     const plot = bars({});

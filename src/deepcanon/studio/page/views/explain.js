@@ -15,7 +15,7 @@ export const title = "Explain and latent";
 const OF_EXAMPLES = ["activations", "grad_cam", "receptive_field", "attention", "latent"];
 
 export async function mount(root, state, go) {
-  const picker = await runPicker(state.run, (run) => go({ run }, { view: "explain" }));
+  const picker = await runPicker(state.id, (id) => go({ id }, { view: "explain" }));
   if (picker.empty) { root.append(h("h1", {}, title), noRuns()); return () => {}; }
   const head = h("div", { class: "look-head" }, h("h1", {}, title), picker.node, saveButton(root, () => `explain ${picker.name}`));
   const room = h("div", { class: "looks" });
@@ -40,7 +40,7 @@ export async function mount(root, state, go) {
   fill(room, Object.keys(panels).filter((name) => offered.has(name)).map((name) => take(panels[name]())));
   if (!offered.size) {
     room.append(h("p", { class: "card note" }, `${about.model} on ${about.data} offers nothing to look at here: it has no convolutions over images, no attention maps, no codes and no text. A film is drawn by `,
-      h("code", {}, "deepcanon train … --film"), "; the ", h("a", { href: `#/microscope?run=${picker.id}` }, "microscope"), " works for every run."));
+      h("code", {}, "deepcanon train … --film"), "; the ", h("a", { href: `#/microscope?id=${picker.id}` }, "microscope"), " works for every run."));
   }
   return () => ends.forEach((end) => end());
 }

@@ -11,7 +11,7 @@ export const title = "Microscope";
 const LISTED = 200;
 
 export async function mount(root, state, go) {
-  const picker = await runPicker(state.run, (run) => go({ run }, { view: "microscope" }));
+  const picker = await runPicker(state.id, (id) => go({ id }, { view: "microscope" }));
   if (picker.empty) { root.append(h("h1", {}, title), noRuns()); return () => {}; }
   const head = h("div", { class: "look-head" }, h("h1", {}, title), picker.node, saveButton(root, () => `microscope ${picker.name}`));
   const room = h("div", { class: "magnified" });
