@@ -30,7 +30,7 @@ def test_any_example_of_a_run_goes_under_the_microscope(run: Path) -> None:
     weight = subject["parameters"][0]
     assert (weight["shape"], weight["size"]) == ([4, 2], 8)
     values = microscope.numbers(run, weight["name"])["values"]
-    assert values == [float(x) for x in dict(opened.model.named_parameters())[weight["name"]].flatten()]
+    assert values == opened.model.state_dict()[weight["name"]].flatten().double().tolist()
 
 
 def test_an_edit_moves_the_loss_as_in_a_model_with_that_number(run: Path) -> None:
@@ -44,7 +44,7 @@ def test_an_edit_moves_the_loss_as_in_a_model_with_that_number(run: Path) -> Non
     loss = dc.microscope(opened.model, batch).loss
     assert found["loss_before"] == pytest.approx(loss, abs=1e-12)
     assert found["loss_after"] == pytest.approx(dc.microscope(other, batch).loss, abs=1e-12)
-    assert found["before"] == float(opened.model.get_parameter("net.2.bias")[1])
+    assert found["before"] == opened.model.state_dict()["net.2.bias"][1].item()
     slope = dc.microscope(opened.model, batch).find("net.2.bias").delta[1]
     assert found["slope"] == pytest.approx(slope)
     assert found["foreseen"] == pytest.approx(loss + slope * (0.75 - found["before"]))
