@@ -64,7 +64,8 @@ export async function saveHtml(view, name) {
   }));
   for (const tool of copy.querySelectorAll("button, input, select, textarea, form, iframe, script, .tools, .live-only")) tool.remove();
   for (const link of copy.querySelectorAll("a")) link.replaceWith(...link.childNodes);
-  const style = await (await fetch("/page.css")).text();
+  const sheets = [...document.querySelectorAll("link[rel=stylesheet]")].map(async (link) => (await fetch(link.href)).text());
+  const style = (await Promise.all(sheets)).join("\n");
   const page = document.implementation.createHTMLDocument(`${name} · deepcanon studio`);
   page.documentElement.lang = "en";
   page.head.append(page.createElement("meta"), page.createElement("meta"), page.createElement("style"));

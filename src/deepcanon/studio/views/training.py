@@ -100,8 +100,8 @@ def train_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Pa
     _check_values(name, arguments, settings)
     folder = free(studio.root / _folder_name(asked.get("folder") or name))
     words = ["train", name, *([f"--data={data}"] if data else []), f"--out={folder}", *as_words(reading)]
-    doctor = ["--doctor"] if asked.get("doctor") is True else []
-    return [*words, *as_words(settings), *as_words(arguments), *doctor, "--json"], folder
+    watching = [f"--{name}" for name in ("doctor", "film") if asked.get(name) is True]
+    return [*words, *as_words(settings), *as_words(arguments), *watching, "--json"], folder
 
 
 def compare_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Path]:

@@ -26,7 +26,8 @@ export async function mount(root, state, go) {
       try { await post(`/api/runs/${id}/${what}`); } catch (error) { complaint.textContent = error.message; complaint.hidden = false; event.target.disabled = false; }
     } }, what === "stop" ? "Stop" : "Resume");
     fill(head, h("h1", {}, run.name, " ", h("span", { class: `badge ${run.status}` }, run.status)), run.process ? act("stop", "Save a checkpoint and stop") : ["interrupted", "stopped"].includes(run.status) ? act("resume", "Go on from the last checkpoint") : null,
-      h("a", { class: "button", href: `#/runs?find=${encodeURIComponent(run.model)}` }, `All ${run.model}`), saveButton(root, run.name), complaint);
+      h("a", { class: "button", href: `#/runs?find=${encodeURIComponent(run.model)}` }, `All ${run.model}`),
+      [["doctor", "Doctor"], ["microscope", "Microscope"], ["explain", "Explain"]].map(([view, words]) => h("a", { class: "button", href: `#/${view}?id=${id}` }, words)), saveButton(root, run.name), complaint);
     const rate = run.step && run.seconds ? `${number(run.step / run.seconds, 3)} steps/s` : null;
     const live = run.resources.memory ? [["memory", bytes(run.resources.memory)], ["processor", `${number((100 * run.resources.processor) / Math.max(run.resources.since, 1e-3), 3)} %`]] : [];
     const said = [["model", run.model], ["data", run.data], ["epoch", run.epoch ? `${run.epoch}${run.epochs ? ` of ${run.epochs}` : ""}` : "–"], ["step", number(run.step)], ["loss", number(run.loss)], ["time", seconds(run.seconds)], ["speed", rate ?? "–"], ["parameters", number(run.parameters)], ["on disk", bytes(run.resources.disk)], ...live];
