@@ -42,10 +42,10 @@ class Script:
 
 
 def session(
-    model: str, *commands: Mapping[str, Any], data: Any = MOONS, steps: int = 6, **arguments: str
+    name: str, *commands: Mapping[str, Any], data: Any = MOONS, steps: int = 6, **arguments: str
 ) -> tuple[Live, Script]:
     line = Script(*commands)
-    wanted = {"model": model, "arguments": arguments, "data": data, "settings": {"steps": steps, "seed": 3}}
+    wanted = {"model": name, "arguments": arguments, "data": data, "settings": {"steps": steps, "seed": 3}}
     return play(asked_for(wanted, {}), line), line
 
 

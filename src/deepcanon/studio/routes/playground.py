@@ -22,7 +22,7 @@ def routes(studio: Studio) -> list[Route]:
 
     async def choices(request: Request) -> Response:
         found = await run_in_threadpool(sessions.choices, await _body(request))
-        return JSONResponse({"choices": found})
+        return JSONResponse(found)
 
     async def begin(request: Request) -> Response:
         session = await run_in_threadpool(sessions.begin, await _body(request))

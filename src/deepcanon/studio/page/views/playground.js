@@ -111,6 +111,7 @@ export async function mount(root, state, go) {
     const running = frame.state === "running";
     play.textContent = running ? "❚❚ Pause" : "▶ Play";
     play.setAttribute("aria-pressed", running ? "true" : "false");
+    oneTurn.hidden = scene.turns.length < 2;
     for (const button of [step, oneTurn, slow]) button.disabled = frame.state === "done";
     play.disabled = frame.state === "done";
     root.dataset.state = frame.state;
