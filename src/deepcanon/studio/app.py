@@ -46,6 +46,7 @@ def application(studio: Studio, port: int) -> ASGIApp:
             Exception: _bug,
         },
     )
+    app.router.redirect_slashes = False  # an address is one of ours to the letter, or nothing
     return Guard(app, token=studio.token, port=port, read_only=studio.read_only)
 
 

@@ -17,6 +17,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -67,7 +68,7 @@ class Columns:
             saved = json.loads((cache / "head.json").read_bytes())
             kinds = {name: Kind(**kind) for name, kind in saved["kinds"].items()}
             return cls(cache, saved["generation"], saved["offset"], saved["tail"], kinds)
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
     def has(self, kind: str, name: str) -> bool:
@@ -272,6 +273,7 @@ def work(orders: TextIO, answers: TextIO) -> None:
 
 if __name__ == "__main__":
     if hasattr(os, "nice"):
-        os.nice(15)  # whatever trains is more urgent
+        os.nice(5)  # whatever trains is more urgent
     throw_away(Path(sys.argv[1]))
-    work(sys.stdin, sys.stdout)
+    with suppress(BrokenPipeError, KeyboardInterrupt):  # the studio has ended
+        work(sys.stdin, sys.stdout)

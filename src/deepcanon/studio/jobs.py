@@ -115,8 +115,9 @@ class Jobs:
         """Wait for the end of a job, with the last of what it says on stderr."""
         assert process.stderr is not None
         last = b""
-        while piece := os.read(process.stderr.fileno(), 2**16):
-            last = (last + piece)[-4000:]
+        with process.stderr as errors:
+            while piece := os.read(errors.fileno(), 2**16):
+                last = (last + piece)[-4000:]
         code = process.wait()
         lines = [line for line in last.decode(errors="replace").splitlines() if line.strip()]
         with self._lock:

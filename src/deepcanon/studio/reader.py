@@ -8,6 +8,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from deepcanon.studio import columns
@@ -43,6 +44,8 @@ class Reader:
         """End the thread and its process."""
         with self._news:
             self._closed = True
+            if self._process is not None:
+                self._process.kill()
             self._news.notify()
         if self._thread is not None:
             self._thread.join()
@@ -57,13 +60,24 @@ class Reader:
                 id, folder = self._wanted.popitem(last=False)
             self._read(folder)
             self.done(id)
+        self._end()
+
+    def _end(self) -> None:
+        """End the process, if there is one, and close what leads to it."""
         if self._process is not None:
             self._process.kill()
+            self._process.stdin, given = None, self._process.stdin
             self._process.communicate()
+            with suppress(OSError):  # the rest of an order to a process that has died
+                if given is not None:
+                    given.close()
+            self._process = None
 
     def _read(self, folder: Path) -> None:
         """Have the process read one log, and start it again if it has died."""
-        if self._process is None or self._process.poll() is not None:
+        if self._process is not None and self._process.poll() is not None:
+            self._end()
+        if self._process is None:
             command = [sys.executable, "-m", columns.__name__, str(self.caches)]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdin is not None
@@ -74,4 +88,4 @@ class Reader:
             self._process.stdin.flush()
             self._process.stdout.readline()
         except OSError:
-            self._process = None
+            self._end()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
 from deepcanon.core.errors import UsageError
+
+Default = TypeVar("Default", float, None)
 
 
 async def body_of(request: Request) -> dict[str, Any]:
@@ -23,10 +25,10 @@ async def body_of(request: Request) -> dict[str, Any]:
     return found
 
 
-def number_of(asked: Mapping[str, str], name: str) -> float | None:
-    """A number of a query; none where it is not there."""
+def number_of(asked: Mapping[str, str], name: str, default: Default) -> float | Default:
+    """A number of a query; ``default`` where it is not there."""
     if name not in asked:
-        return None
+        return default
     try:
         value = float(asked[name])
     except ValueError:

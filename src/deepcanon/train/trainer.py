@@ -305,7 +305,10 @@ class Trainer:
         self.save()
         if self._stop_reason and not self.quiet:
             say(f"stopped early at step {self.step}: {self._stop_reason}")
-        return finish(self)
+        result = finish(self)
+        for observer in self.observers:
+            observer.done(self, result)
+        return result
 
     def _named_observers(self) -> dict[str, Observer]:
         """Observers by the name of their class, with a number where there are several of one."""

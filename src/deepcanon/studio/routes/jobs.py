@@ -48,6 +48,7 @@ def routes(studio: Studio) -> list[Route]:
 
     async def resumed(request: Request) -> Response:
         folder = studio.run(request.path_params["id"])
+        await body_of(request)
         if holder(folder, held()) is not None:
             raise UsageError("it is training already")
         return JSONResponse(studio.jobs.add("resume", folder.name, ["resume", str(folder), "--json"], folder))

@@ -41,13 +41,12 @@ def catalogue(studio: Studio) -> dict[str, Any]:
 
 def model_form(name: str) -> dict[str, Any]:
     """The arguments of a model as fields of a form, with what is known to work for it."""
+    name = _catalogue_name(name)
     from deepcanon.catalogue import find
     from deepcanon.cli.show import facts_of
     from deepcanon.core import SIZES, arguments_of
     from deepcanon.core.spec import is_model
 
-    if not is_name(name):
-        check_model(name)
     cls = find(name)
     facts = facts_of(cls)
     fields = []
@@ -101,8 +100,8 @@ def train_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Pa
     _check_values(name, arguments, settings)
     folder = free(studio.root / _folder_name(asked.get("folder") or name))
     words = ["train", name, *([f"--data={data}"] if data else []), f"--out={folder}", *as_words(reading)]
-    doctor = ["--doctor"] if asked.get("doctor") is True else []
-    return [*words, *as_words(settings), *as_words(arguments), *doctor, "--json"], folder
+    watching = [f"--{name}" for name in ("doctor", "film") if asked.get(name) is True]
+    return [*words, *as_words(settings), *as_words(arguments), *watching, "--json"], folder
 
 
 def compare_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Path]:

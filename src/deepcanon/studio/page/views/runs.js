@@ -20,7 +20,7 @@ const MOST_DIFFERENT = 12;  // runs whose settings are put side by side
 export async function mount(root, state, go) {
   const now = { show: "", against: "step", log: "", from: "", to: "", find: "", group: "", hide: "", sort: "-created", diff: "", ...state };
   const runs = new Map();
-  let plot = null, asked = 0, waiting = null, unread = 0, ended = false;
+  let plot = null, waiting = null, unread = 0, ended = false, loading = false, again = false;
 
   const set = (change) => { Object.assign(now, change); go(Object.fromEntries(Object.entries(now).map(([key, value]) => [key, value === "step" && key === "against" ? "" : value])), { quiet: true }); };
   const hidden = () => new Set(now.hide ? now.hide.split(".") : []);
@@ -57,13 +57,12 @@ export async function mount(root, state, go) {
     const measured = (run, name) => run.test[name] ?? run.valid[name];
     return [
       { name: "shown", title: "", plain: true, cell: (run) => h("label", { class: "swatch", style: { "--swatch": hue(color(run)) } }, h("input", { type: "checkbox", checked: !hidden().has(run.id), "aria-label": `show ${run.name}`, onchange: () => toggle(run.id) })) },
-      { name: "name", title: "run", cell: (run) => [h("a", { href: `#/run?id=${run.id}` }, run.name), run.tags.map((tag) => h("span", { class: "tag" }, tag)), run.model ? h("small", { class: "note line" }, `${run.model} on ${run.data}`) : null, run.note ? h("small", { class: "note line" }, run.note.slice(0, 80)) : null, run.problem ? h("small", { class: "problem" }, run.problem) : null], value: (run) => run.name },
+      { name: "name", title: "run", cell: (run) => [h("a", { class: "name", href: `#/run?id=${run.id}` }, run.name), run.tags.map((tag) => h("span", { class: "tag" }, tag)), run.model ? h("small", { class: "note line" }, `${run.model} on ${run.data}`) : null, run.note ? h("small", { class: "note line" }, run.note.slice(0, 80)) : null, run.problem ? h("small", { class: "problem" }, run.problem) : null], value: (run) => run.name },
       { name: "status", title: "status", cell: (run) => h("span", { class: `badge ${run.status}` }, run.status), value: (run) => run.status },
       { name: "epoch", title: "epoch", numeric: true, hint: "How far it has come", cell: (run) => (run.epoch ? `${run.epoch}${run.epochs ? ` of ${run.epochs}` : ""}` : "–"), value: (run) => run.epoch },
       { name: "loss", title: "loss", numeric: true, hint: "The last training loss", cell: (run) => number(run.loss), value: (run) => run.loss },
       ...names.map((name) => ({ name, title: name.replaceAll("_", " "), numeric: true, hint: "On test data; while it trains, on validation data", cell: (run) => h("span", { class: name in run.test ? "" : "note" }, number(measured(run, name))), value: (run) => measured(run, name) })),
-      { name: "seconds", title: "time", numeric: true, cell: (run) => seconds(run.seconds), value: (run) => run.seconds },
-      { name: "created", title: "begun", cell: (run) => (run.created ? new Date(run.created).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }) : "–"), value: (run) => run.created || null },
+      { name: "created", title: "begun", hint: "When it was begun, and how long it has trained", cell: (run) => [run.created ? new Date(run.created).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }) : "–", h("small", { class: "note line" }, seconds(run.seconds))], value: (run) => run.created || null },
       { name: "act", title: "", plain: true, cell: actions },
     ];
   }
@@ -119,8 +118,20 @@ export async function mount(root, state, go) {
     load();
   }
 
+  // One request at a time: what changes meanwhile is asked for afterwards, so that a lively folder does not starve the picture.
   async function load() {
-    const mine = ++asked, chosen = drawn();
+    again = loading;
+    if (loading) return;
+    loading = true;
+    do {
+      again = false;
+      await loadOnce();
+    } while (again && !ended);
+    loading = false;
+  }
+
+  async function loadOnce() {
+    const chosen = drawn();
     const zoom = now.from !== "" ? { from: Number(now.from), to: Number(now.to) } : {};
     const groups = now.group ? grouped(chosen, now.group) : null;
     const width = Math.max(100, Math.min(Math.round((place.clientWidth || 700) * (window.devicePixelRatio || 1)), chosen.length > 60 ? 600 : 1500));
@@ -129,7 +140,7 @@ export async function mount(root, state, go) {
     try {
       const single = groups && chosen.length > 24 ? null : await getCurves({ ...want, runs: chosen.map((run) => run.id) });
       const together = groups ? await getCurves({ ...want, groups: groups.map((each) => each.runs.map((run) => run.id)) }) : null;
-      if (mine !== asked || ended) return;
+      if (ended || want.name !== now.show || want.against !== now.against) return;
       const of = new Map(groups?.flatMap((each, n) => each.runs.map((run) => [run.id, n])));
       const series = [
         ...(single ? single.curves.map((curve, n) => ({ key: single.head.runs[n], name: runs.get(single.head.runs[n])?.name ?? "", number: groups ? of.get(single.head.runs[n]) : color({ id: single.head.runs[n] }), faint: Boolean(groups), ...curve, ...(groups ? { low: undefined, high: undefined } : {}) })) : []),
@@ -142,7 +153,7 @@ export async function mount(root, state, go) {
       root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
       root.dataset.sketched = String(head.sketched.length);
     } catch (error) {
-      if (mine === asked) plot.say(error.message);
+      plot.say(error.message);
     }
   }
 

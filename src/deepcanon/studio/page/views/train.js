@@ -16,14 +16,15 @@ export async function mount(root, state, go) {
   const model = h("input", { id: "model", list: "models", value: state.model ?? "", placeholder: "mlp", autocomplete: "off", spellcheck: "false", onchange: () => { go({ model: model.value }, { quiet: true }); choose(); } });
   const data = h("input", { id: "data", list: "data-sets", value: state.data ?? "", placeholder: "the model's own default", autocomplete: "off", spellcheck: "false", onchange: () => go({ data: data.value }, { quiet: true }) });
   const folder = h("input", { id: "folder", placeholder: "the model's name", autocomplete: "off", spellcheck: "false" });
-  const doctor = h("input", { id: "doctor", type: "checkbox" });
+  const doctor = h("input", { id: "doctor", type: "checkbox" }), film = h("input", { id: "film", type: "checkbox" });
   const field = (id, words, input, meaning) => h("div", { class: "field" }, h("label", { for: id }, words), input, h("small", {}, meaning));
   root.append(h("div", { class: "top" }, h("h1", {}, "Train a model"), h("a", { href: "#/runs" }, "Back to the runs")),
     h("div", { class: "card" }, h("div", { class: "fields" },
       field("model", "model", [model, h("datalist", { id: "models" }, offered.models.map((each) => h("option", { value: each.name }, each.title)))], `One of ${names.length} models of 'deepcanon list'.`),
       field("data", "data", [data, h("datalist", { id: "data-sets" }, offered.data.map((each) => h("option", { value: each })))], offered.files.length ? "A data set by name, with its form where wanted (digits:binary), or one of your files." : "A data set by name, with its form where wanted (digits:binary). For files of yours start the studio with --data FILE."),
       field("folder", "name of the run", folder, "Its folder, in the folder of these runs."),
-      h("div", { class: "field flag" }, h("label", { for: "doctor" }, doctor, " with the doctor"), h("small", {}, "Warn as soon as something in the training is ill.")))), own);
+      h("div", { class: "field flag" }, h("label", { for: "doctor" }, doctor, " with the doctor"), h("small", {}, "Warn as soon as something in the training is ill.")),
+      h("div", { class: "field flag" }, h("label", { for: "film" }, film, " with a film"), h("small", {}, "Draw samples, decisions or texts at a dozen steps, by the same random numbers.")))), own);
 
   async function choose() {
     if (!model.value) { fill(own, h("p", { class: "note" }, "Choose a model to see what it takes.")); return; }
@@ -42,7 +43,7 @@ export async function mount(root, state, go) {
       complaint.hidden = true;
       button.disabled = true;
       try {
-        await post("/api/jobs", { what: "train", model: model.value, data: data.value, folder: folder.value, doctor: doctor.checked, arguments: parts.arguments.values(), settings: { ...parts.usual.values(), ...parts.settings.values() }, reading: parts.reading.values() });
+        await post("/api/jobs", { what: "train", model: model.value, data: data.value, folder: folder.value, doctor: doctor.checked, film: film.checked, arguments: parts.arguments.values(), settings: { ...parts.usual.values(), ...parts.settings.values() }, reading: parts.reading.values() });
         go({}, { view: "runs" });
       } catch (error) {
         complaint.textContent = error.message;
