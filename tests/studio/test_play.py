@@ -166,7 +166,7 @@ def test_arrows_on_fakes_are_the_gradient_of_the_discriminator() -> None:
         shift = torch.zeros(1, 2, dtype=torch.float64)
         shift[0, axis] = step
         slope = (model.discriminate(point + shift) - model.discriminate(point - shift)) / (2 * step)  # type: ignore[operator]
-        assert fakes["arrows"][0][axis] == pytest.approx(float(slope), rel=1e-2, abs=1e-4)
+        assert fakes["arrows"][0][axis] == pytest.approx(slope.item(), rel=1e-2, abs=1e-4)
 
 
 def test_langevin_dynamics_settles_at_the_density() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.core.errors import UsageError
-from deepcanon.studio.studio import UnknownId
+from deepcanon.studio.unknown import UnknownId
 
 MOST_SESSIONS = 4
 MOST_POINTS = 2000
@@ -167,6 +167,11 @@ class Sessions:
         with self._lock:
             self._sessions.pop(id, None)
         session.end()
+
+    def close(self) -> None:
+        """End all sessions."""
+        for id in list(self._sessions):
+            self.end(id)
 
     def choices(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """The points, the models for these, and the form of one; models are listed once for each kind of points."""
