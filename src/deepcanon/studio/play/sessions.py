@@ -21,8 +21,8 @@ from deepcanon.studio.unknown import UnknownId
 
 MOST_SESSIONS = 4
 MOST_POINTS = 2000
-PATIENCE = 60.0
-"""Seconds to wait for an answer, or for a session to begin."""
+PATIENCE = 600.0
+"""Seconds after which a process hangs, however busy the machine is; one that has died is known at once."""
 ALIVE = 10.0
 """Seconds after which a stream says that it is alive."""
 POLL = 0.02
