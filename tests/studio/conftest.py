@@ -19,7 +19,7 @@ import pytest
 import deepcanon as dc
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
     from deepcanon.studio.studio import Studio
 
@@ -101,18 +101,22 @@ def page_of(browser: Browser) -> Iterator[Callable[..., Page]]:
     contexts = []
 
     def open_page(
-        served: Served, view: str = "", *, width: int = 1280, dark: bool = False, phone: bool = False
+        served: Served, view: str = "", *, dark: bool = False, phone: bool = False, refusals: bool = False
     ) -> Page:
-        size = {"width": 390, "height": 844} if phone else {"width": width, "height": 900}
+        """With ``refusals`` the server may refuse what the page asks for, and the page may say so."""
+        size = {"width": 390, "height": 844} if phone else {"width": 1280, "height": 900}
         scheme: Any = "dark" if dark else "light"
         context = browser.new_context(viewport=size, color_scheme=scheme, has_touch=phone)  # type: ignore[arg-type]
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        page.on(
-            "console",
-            lambda said: complaints.append(f"console: {said.text}") if said.type in ("error", "warning") else None,
-        )
+
+        def hear(said: ConsoleMessage) -> None:
+            refused = refusals and ("(Bad Request)" in said.text or said.type == "warning")
+            if said.type in ("error", "warning") and not refused:
+                complaints.append(f"console: {said.text}")
+
+        page.on("console", hear)
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         page.on(
