@@ -6,7 +6,8 @@
 names). Each of the next parts starts one server on its runs, opens its page in Chromium and says after how many seconds
 the server answered, the page had its first contentful paint and a curve was there, what processor time the server and
 its processes had used by then, and what memory they held (resident, summed). ``ours`` also switches curves, zooms, and
-appends to a log while it is watched. ``training`` trains a small mlp with and without a studio that watches it, in turns.
+appends to a log while it is watched. ``training`` trains a small mlp with and without a studio that watches it, in
+turns.
 """
 
 from __future__ import annotations
@@ -53,8 +54,10 @@ def make(folder: Path, runs: int, points: int) -> None:
         first = folder / "ours" / f"run-{number:03d}"
         first.mkdir(parents=True)
         records = (
-            {"kind": "step", "step": n + 1, "epoch": 1 + n // 1000, "seconds": round(n / 200, 3), "terms": {"nll": value},
-             "loss": value, "lr": 0.002, "grad_norm": 1 + value / 3}
+            {
+                "kind": "step", "step": n + 1, "epoch": 1 + n // 1000, "seconds": round(n / 200, 3),
+                "terms": {"nll": value}, "loss": value, "lr": 0.002, "grad_norm": 1 + value / 3,
+            }
             for n, value in enumerate(values)
         )  # fmt: skip
         (first / "log.jsonl").write_bytes(log_lines(records, 0)[0])
@@ -113,7 +116,8 @@ def _trackio_runs(folder: Path, runs: int, points: int) -> None:
                 chosen = [
                     "?" if name == "run_name" else f"run_id || '-{copy}'" if name == "run_id" else name for name in kept
                 ]
-                base.execute(f"INSERT INTO {table} ({', '.join(kept)}) SELECT {', '.join(chosen)} FROM {table} WHERE run_name = ?", (new, old))  # fmt: skip
+                copied = f"SELECT {', '.join(chosen)} FROM {table} WHERE run_name = ?"
+                base.execute(f"INSERT INTO {table} ({', '.join(kept)}) {copied}", (new, old))
     print(f"trackio: {path.stat().st_size / 1e9:.1f} GB", flush=True)
 
 
@@ -205,9 +209,10 @@ def tensorboard(folder: Path) -> dict[str, float]:
 
 def trackio(folder: Path) -> dict[str, float]:
     port = free_port()
-    show = f"import trackio; trackio.show('bench', open_browser=False, server_port={port}, block_thread=True, host='127.0.0.1')"
-    return peer([sys.executable, "-c", show], port, "main canvas, .vega-embed svg, .vega-embed canvas, .plot-container svg",
-                env={**os.environ, "TRACKIO_DIR": str(folder / "trackio")})  # fmt: skip
+    options = f"open_browser=False, server_port={port}, block_thread=True, host='127.0.0.1'"
+    command = [sys.executable, "-c", f"import trackio; trackio.show('bench', {options})"]
+    curve = "main canvas, .vega-embed svg, .vega-embed canvas, .plot-container svg"
+    return peer(command, port, curve, env={**os.environ, "TRACKIO_DIR": str(folder / "trackio")})
 
 
 @contextmanager
