@@ -18,7 +18,7 @@ from deepcanon.comparison.sentences import conclusions
 from deepcanon.comparison.support import Forms
 from deepcanon.comparison.tables import Section, failures, sections
 from deepcanon.core import Blueprint, Model, UsageError
-from deepcanon.core.display import Shown, notebook, sentences
+from deepcanon.core.display import Shown, framed, notebook, sentences
 from deepcanon.core.files import free
 from deepcanon.core.reading import Reading, reading_of
 from deepcanon.train.randomness import kept
@@ -60,7 +60,8 @@ class Compared(Shown):
 
     def _repr_html_(self) -> str:
         said = [*self.says, f"The report is {self.report}; all numbers are in {self.numbers}."]
-        return notebook("Comparison", tables_of(self.sections), sentences(said))
+        report = framed(self.report.read_text(encoding="utf-8"), "report") if self.report.is_file() else ""
+        return notebook("Comparison", tables_of(self.sections), sentences(said), report)
 
     def __str__(self) -> str:
         return "\n".join([*self.says, f"The report is {self.report}; all numbers are in {self.numbers}."])
