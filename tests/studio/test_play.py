@@ -42,10 +42,10 @@ class Script:
 
 
 def session(
-    model: str, *commands: Mapping[str, Any], data: Any = MOONS, steps: int = 6, **arguments: str
+    name: str, *commands: Mapping[str, Any], data: Any = MOONS, steps: int = 6, **arguments: str
 ) -> tuple[Live, Script]:
     line = Script(*commands)
-    wanted = {"model": model, "arguments": arguments, "data": data, "settings": {"steps": steps, "seed": 3}}
+    wanted = {"model": name, "arguments": arguments, "data": data, "settings": {"steps": steps, "seed": 3}}
     return play(asked_for(wanted, {}), line), line
 
 
@@ -166,7 +166,7 @@ def test_arrows_on_fakes_are_the_gradient_of_the_discriminator() -> None:
         shift = torch.zeros(1, 2, dtype=torch.float64)
         shift[0, axis] = step
         slope = (model.discriminate(point + shift) - model.discriminate(point - shift)) / (2 * step)  # type: ignore[operator]
-        assert fakes["arrows"][0][axis] == pytest.approx(float(slope), rel=1e-2, abs=1e-4)
+        assert fakes["arrows"][0][axis] == pytest.approx(slope.item(), rel=1e-2, abs=1e-4)
 
 
 def test_langevin_dynamics_settles_at_the_density() -> None:

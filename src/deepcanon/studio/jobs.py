@@ -101,24 +101,24 @@ class Jobs:
             if job.status == "waiting":
                 running += 1
                 job.status = "running"
-                job.process = subprocess.Popen(
-                    [sys.executable, "-m", "deepcanon", *job.words],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
-                )
+                complaints = self.studio.caches / "jobs" / f"{job.id}.txt"
+                complaints.parent.mkdir(parents=True, exist_ok=True)
+                with complaints.open("wb") as errors:  # no pipe: a job that writes into one when we have ended dies
+                    job.process = subprocess.Popen(
+                        [sys.executable, "-m", "deepcanon", *job.words],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=errors,
+                        start_new_session=True,
+                    )
                 self.version += 1
-                threading.Thread(target=self._wait, args=(job, job.process), daemon=True).start()
+                threading.Thread(target=self._wait, args=(job, job.process, complaints), daemon=True).start()
 
-    def _wait(self, job: Job, process: subprocess.Popen[bytes]) -> None:
-        """Wait for the end of a job, with the last of what it says on stderr."""
-        assert process.stderr is not None
-        last = b""
-        with process.stderr as errors:
-            while piece := os.read(errors.fileno(), 2**16):
-                last = (last + piece)[-4000:]
+    def _wait(self, job: Job, process: subprocess.Popen[bytes], complaints: Path) -> None:
+        """Wait for the end of a job, and keep the last of what it has said on stderr."""
         code = process.wait()
+        last = complaints.read_bytes()[-4000:]
+        complaints.unlink()
         lines = [line for line in last.decode(errors="replace").splitlines() if line.strip()]
         with self._lock:
             stopped = code in (-signal.SIGTERM, -signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT)

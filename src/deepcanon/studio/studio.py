@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from deepcanon.runs.folder_parts import BEGINNING, PARTS
@@ -44,6 +44,8 @@ class Studio:
         self.epoch = secrets.token_hex(4)
         self.computing = threading.Lock()
         """Held by whoever computes with torch: one at a time, so that the page stays quick."""
+        self.at_end: list[Callable[[], None]] = []
+        """What is called when the studio closes: a view ends the processes that it has started."""
         self.live = Live(self)
         self.jobs = Jobs(self, jobs)
         self._runs: dict[str, Path] = {}
@@ -70,6 +72,8 @@ class Studio:
     def close(self) -> None:
         """End what runs beside the server."""
         self.live.close()
+        for end in self.at_end:
+            end()
 
     def ticket(self, page: str | bytes) -> str:
         """The address at which a self-contained page with scripts of its own is shown once, in a frame."""

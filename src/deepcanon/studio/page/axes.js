@@ -51,7 +51,7 @@ export class Stage {
   constructor({ height = 320, label = "" } = {}) {
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.svg = h("svg", { role: "img", "aria-label": label });
-    this.node = h("div", { class: "stage", style: { height: `${height}px` } }, this.canvas, this.svg);
+    this.node = h("div", { class: "stage", style: { height: `${height}px` } }, this.svg, this.canvas);
     this.height = height;
     this.onresize = () => {};
     this.watcher = new ResizeObserver(() => { if (this.node.clientWidth !== this.width) this.onresize(); });

@@ -27,8 +27,8 @@ export async function savePng(figure, name) {
     const box = part.getBoundingClientRect(), x = box.left - outer.left, y = box.top - top;
     if (!part.classList.contains("stage")) { context.drawImage(part, x, y, box.width, box.height); continue; }
     const canvas = part.querySelector("canvas"), svg = part.querySelector("svg"), place = canvas.getBoundingClientRect();
-    context.drawImage(canvas, place.left - outer.left, place.top - top, place.width, place.height);
     context.drawImage(await imageOf(svg, box), x, y, box.width, box.height);
+    context.drawImage(canvas, place.left - outer.left, place.top - top, place.width, place.height);
   }
   context.fillStyle = colorOf("muted");
   context.font = "12px system-ui, sans-serif";

@@ -85,7 +85,11 @@ def data_of(wanted: Any, files: Mapping[str, Path]) -> Dataset[Any]:
 
 def plane_sets() -> dict[str, dict[str, Any]]:
     """The embedded data sets that are points in the plane, by name, as they are described."""
-    return {row["name"]: row for row in describe_data() if row["folder"] is None and tuple(row["shape"]) == (2,)}
+    return {
+        row["name"]: row
+        for row in describe_data()
+        if row["folder"] is None and row["kind"] == "points" and tuple(row["shape"]) == (2,)
+    }
 
 
 def drawn(points: Any) -> Dataset[Any]:

@@ -138,8 +138,8 @@ def movements_of(scene: Scene) -> dict[str, Callable[[Scene], Moving]]:
 
 
 def first_movement(scene: Scene) -> str:
-    """The movement that is shown until the user chooses another: none where samples come directly."""
+    """The movement that is shown until the user chooses another: none where samples come directly, without chains."""
     there = movements_of(scene)
     direct = scene.has("sample", "log_prob") and getattr(scene.model, "likelihood_kind", "") == "exact"
-    direct = direct and not getattr(scene.model, "costly_likelihood", False)
+    direct = direct and not scene.has("energy") and not getattr(scene.model, "costly_likelihood", False)
     return "" if direct or not there else next(iter(there))

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from deepcanon.core.errors import UsageError
-from deepcanon.studio.studio import UnknownId
+from deepcanon.studio.unknown import UnknownId
 
 MOST_SESSIONS = 4
-PATIENCE = 60.0
-"""Seconds to wait for an answer, or for a session to begin."""
+MOST_POINTS = 2000
+PATIENCE = 600.0
+"""Seconds after which a process hangs, however busy the machine is; one that has died is known at once."""
 ALIVE = 10.0
 """Seconds after which a stream says that it is alive."""
 POLL = 0.02
@@ -167,15 +168,27 @@ class Sessions:
             self._sessions.pop(id, None)
         session.end()
 
-    def choices(self, wanted: Any) -> Any:
-        """What can be chosen, computed in a process of its own and remembered."""
-        key = json.dumps(wanted, sort_keys=True)
-        if key not in self._known:
-            session = Session({"choices": wanted}, self.files)
-            found = session.begun()
-            session.end()
-            self._known[key] = found["choices"]
-        return self._known[key]
+    def close(self) -> None:
+        """End all sessions."""
+        for id in list(self._sessions):
+            self.end(id)
+
+    def choices(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """The points, the models for these, and the form of one; models are listed once for each kind of points."""
+        kind = _kind_of(wanted.get("data"))
+        session = Session({"choices": {**wanted, "models": self._known.get(kind)}}, self.files)
+        found: dict[str, Any] = session.begun()["choices"]
+        session.end()
+        self._known[kind] = found["models"]
+        return found
+
+
+def _kind_of(data: Any) -> str:
+    """What the models for these points depend on: of drawn ones, how many classes there are and whether labels stay."""
+    if isinstance(data, Mapping) and isinstance(data.get("points"), list):
+        classes = {str(point[2:]) for point in data["points"][:MOST_POINTS] if isinstance(point, list)}
+        return f"drawn {len(classes)} {data.get('labels') is not None}"
+    return json.dumps(data, sort_keys=True)
 
 
 class Pipe:

@@ -29,12 +29,15 @@ def serve(line: Line, wanted: Mapping[str, Any], files: Mapping[str, Path]) -> N
         sys.exit(0)  # the server has ended
 
 
-def _chosen(wanted: Any, files: Mapping[str, Path]) -> Any:
-    if wanted.get("model") is not None:
-        return form_of(wanted["model"], wanted.get("data"), files)
-    if wanted.get("data") is not None:
-        return models_for(wanted["data"], files)
-    return points_to_choose(files)
+def _chosen(wanted: Mapping[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
+    """All that can be chosen; without a model that learns from these points, the form is that of the first one."""
+    points = points_to_choose(files)
+    data = wanted.get("data") or {"set": next(each["name"] for each in points["sets"] if each["classes"])}
+    models = wanted.get("models") or models_for(data, files)
+    names = [each["name"] for each in models]
+    first = next((each["name"] for each in models if each["first"]), names[0])
+    model = wanted.get("model") if wanted.get("model") in names else first
+    return {"points": points, "data": data, "models": models, "model": model, "form": form_of(model, data, files)}
 
 
 def _warm() -> None:

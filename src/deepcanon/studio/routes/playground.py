@@ -19,10 +19,11 @@ from deepcanon.studio.studio import Studio
 def routes(studio: Studio) -> list[Route]:
     """What can be chosen, and sessions: begun, told what to do, watched."""
     sessions = Sessions(studio.files)
+    studio.at_end.append(sessions.close)
 
     async def choices(request: Request) -> Response:
         found = await run_in_threadpool(sessions.choices, await _body(request))
-        return JSONResponse({"choices": found})
+        return JSONResponse(found)
 
     async def begin(request: Request) -> Response:
         session = await run_in_threadpool(sessions.begin, await _body(request))

@@ -37,7 +37,8 @@ def routes(studio: Studio) -> list[Route]:
         folders = {id: studio.run(id) for id in ids if id}
         content = await run_in_threadpool(
             curves, folders, studio.caches, asked.get("name", "loss"), against=asked.get("against", "step"),
-            low=number_of(asked, "from", None), high=number_of(asked, "to", None), width=int(number_of(asked, "width", 600.0)),
+            low=number_of(asked, "from", None), high=number_of(asked, "to", None),
+            width=int(number_of(asked, "width", 600.0)),
             groups=groups,
         )  # fmt: skip
         return Response(content, media_type="application/octet-stream")

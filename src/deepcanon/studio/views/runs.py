@@ -112,8 +112,11 @@ def last_records(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def curve_names(steps: Mapping[str, Any], epochs: Mapping[str, Any]) -> list[str]:
     """The names of the curves that a run has, by its last records."""
     plain = [name for name in ("loss", "lr", "grad_norm") if name in steps]
-    terms = [f"terms.{name}" for name in _mapping(steps.get("terms"))]
-    return [*plain[:1], *terms, *(f"valid.{name}" for name in _mapping(epochs.get("valid"))), *plain[1:]]
+    terms = _mapping(steps.get("terms"))
+    valid = _mapping(epochs.get("valid"))
+    parts = [f"terms.{name}" for name in terms] if len(terms) > 1 else []  # a single term is the loss
+    measured = [name for name in valid if name != "loss" or valid.get("nll") != valid["loss"]]
+    return [*plain[:1], *parts, *(f"valid.{name}" for name in measured), *plain[1:]]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

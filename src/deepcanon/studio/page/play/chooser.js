@@ -15,11 +15,11 @@ export function chooser(state, onChange) {
     h("h2", {}, "Points"), points, more,
     h("h2", {}, h("label", { for: "play-model" }, "Model")), models, summary, args,
     h("details", {}, h("summary", {}, "Training"), settings), trouble);
-  let there = null, list = [], chosen = { ...state }, fields = { arguments: null, settings: null }, pile = [], turn = 0;
+  let there = null, chosen = { ...state }, fields = { arguments: null, settings: null }, pile = [], turn = 0;
 
   const values = (prefix) => Object.fromEntries(Object.entries(chosen).filter(([key, value]) => key.startsWith(prefix) && value !== "").map(([key, value]) => [key.slice(prefix.length), value]));
-  const setOf = () => there.sets.find((each) => each.name === chosen.data);
-  const fileOf = () => there.files.find((each) => each.name === chosen.file);
+  const setOf = () => there?.sets.find((each) => each.name === chosen.data);
+  const fileOf = () => there?.files.find((each) => each.name === chosen.file);
 
   function data() {
     const labels = chosen.labels ? { labels: Number(chosen.labels) } : {};
@@ -36,11 +36,7 @@ export function chooser(state, onChange) {
   const classes = () => (chosen.data === "drawn" ? (new Set(pile.map((point) => point[2])).size > 1 ? 2 : 0) : chosen.data === "file" ? (chosen.target ? 2 : 0) : setOf()?.classes ?? 0);
 
   async function begin() {
-    there = (await post("/api/play/choices", {})).choices;
-    if (!chosen.data || (chosen.data !== "drawn" && chosen.data !== "file" && !setOf())) chosen.data = there.sets.find((each) => each.classes)?.name ?? there.sets[0].name;
-    if (chosen.data === "file" && !fileOf()) chosen.data = there.sets[0].name;
     if (chosen.points) pile = chosen.points.split("_").map((each) => each.split("*").map(Number)).map(([x, y, c]) => [x / 500, y / 500, c || 0]);
-    drawPoints();
     await pick();
   }
 
@@ -59,22 +55,26 @@ export function chooser(state, onChange) {
       chosen.data === "drawn" ? h("p", { class: "note" }, "Draw on the plane: choose a color above it, then press and drag. One color gives points without classes.") : null);
   }
 
-  // The models for these points, then the form of the chosen one, then the session.
-  async function pick(change = {}) {
+  // The models for these points, the form of the chosen one, then the session.
+  async function pick() {
     const mine = ++turn;
-    chosen = { ...chosen, ...change };
     refuse("");
-    if (classes() < 2) chosen.labels = "";
-    if (chosen.data === "drawn" && pile.length < 4) { onChange(null, address()); return; }
+    if (there && classes() < 2) chosen.labels = "";
+    if (chosen.data === "drawn" && pile.length < 4 && there) { onChange(null, address()); return; }
     try {
-      list = (await post("/api/play/choices", { data: data() })).choices;
+      const empty = !chosen.data || (chosen.data === "drawn" && pile.length < 4);
+      const found = await post("/api/play/choices", { data: empty ? null : data(), model: chosen.model });
       if (mine !== turn) return;
-      const groups = [...new Set(list.map((each) => each.group))];
-      if (!list.some((each) => each.name === chosen.model)) forget((list.find((each) => each.first) ?? list[0]).name);
-      fill(models, groups.map((group) => h("optgroup", { label: group }, list.filter((each) => each.group === group).map((each) => h("option", { value: each.name, selected: each.name === chosen.model }, each.title || each.name)))));
+      there = found.points;
+      if (!chosen.data) chosen.data = found.data.set;
+      drawPoints();
+      if (chosen.data === "drawn" && pile.length < 4) { onChange(null, address()); return; }
+      if (found.model !== chosen.model) forget(found.model);
+      const groups = [...new Set(found.models.map((each) => each.group))];
+      fill(models, groups.map((group) => h("optgroup", { label: group }, found.models.filter((each) => each.group === group).map((each) => h("option", { value: each.name }, each.title || each.name)))));
       models.value = chosen.model;
-      summary.textContent = list.find((each) => each.name === chosen.model).summary;
-      await drawForms(mine);
+      summary.textContent = found.models.find((each) => each.name === chosen.model).summary;
+      drawForms(found.form);
     } catch (error) { if (mine === turn) refuse(error.message); }
   }
 
@@ -84,18 +84,13 @@ export function chooser(state, onChange) {
     chosen.fresh = "1";
   }
 
-  async function drawForms(mine) {
-    const found = (await post("/api/play/choices", { model: chosen.model, data: data() })).choices;
-    if (mine !== turn) return;
-    if (chosen.fresh || !state.model) for (const field of found.arguments) if (field.start && chosen[`a.${field.name}`] === undefined) chosen[`a.${field.name}`] = field.start;
+  function drawForms(found) {
+    if (chosen.fresh) for (const field of found.arguments) if (field.start) chosen[`a.${field.name}`] = field.start;
     delete chosen.fresh;
     fields = { arguments: made(found.arguments, "a."), settings: made(found.settings, "s.") };
     const rows = [...fields.arguments.node.querySelectorAll(".field")];
     fill(args, fields.arguments.node);
-    if (rows.length > SHOWN) {
-      const rest = h("details", {}, h("summary", {}, `${rows.length - SHOWN} more arguments`), rows.slice(SHOWN));
-      fields.arguments.node.append(rest);
-    }
+    if (rows.length > SHOWN) fields.arguments.node.append(h("details", {}, h("summary", {}, `${rows.length - SHOWN} more arguments`), rows.slice(SHOWN)));
     fill(settings, fields.settings.node);
     start();
   }

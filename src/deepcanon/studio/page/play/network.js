@@ -41,12 +41,12 @@ export function network({ onEdit, onUnit }) {
     board.style.setProperty("width", `${(columns.length - 1) * step + SIZE + 8}px`);
     columns.forEach((column, c) => { column.x = 4 + c * step; column.top = FIRST + ((tallest - column.count) * (SIZE + GAP)) / 2; });
     fill(room, columns.flatMap((column) => [
-      h("span", { class: "layer-name", style: { left: `${column.x - 30}px`, width: `${SIZE + 60}px` } }, column.layer < 0 ? "inputs" : nameOf(layers[column.layer])),
+      h("span", { class: "layer-name", title: layers[column.layer]?.name, style: { left: `${column.x - 30}px`, width: `${SIZE + 60}px` } }, column.layer < 0 ? "inputs" : nameOf(layers[column.layer])),
       ...Array.from({ length: column.count }, (_, u) => unit(column, u)),
     ]));
   }
 
-  const nameOf = (layer) => `${layer.name || "output"}${layer.units > layer.maps.length ? ` (${layer.maps.length} of ${layer.units})` : ""}`;
+  const nameOf = (layer) => `layer ${layers.indexOf(layer) + 1}${layer.units > layer.maps.length ? `, ${layer.maps.length} of ${layer.units}` : ""}`;
   const middle = (column, u) => column.top + u * (SIZE + GAP) + SIZE / 2;
 
   function unit(column, u) {
@@ -132,7 +132,7 @@ export function network({ onEdit, onUnit }) {
     fill(from, each.bias ? h("option", { value: -1 }, "its bias") : null,
       each.weights[to].map((_, n) => h("option", { value: n }, each.inputs === 2 && layer === 0 ? `the weight of x${"₁₂"[n]}` : `the weight of input ${n + 1}`)));
     from.value = String(source);
-    words.textContent = `Neuron ${to + 1} of ${each.name || "output"}`;
+    words.textContent = `Neuron ${to + 1} of ${each.name || "the layer"}`;
     inspector.hidden = false;
     refreshInspector();
     drawEdges();

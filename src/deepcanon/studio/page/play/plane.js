@@ -8,7 +8,7 @@ import { arrow, blend, bytes, dot, mapOf, rgb } from "./ink.js";
 export function plane({ label, onPoint = () => {} }) {
   const stage = new Stage({ height: 400, label });
   const node = h("div", { class: "plane", tabindex: 0 }, stage.node);
-  let facts = null, frame = null, over = null, share = 1, before = [], tries = 0;
+  let facts = null, frame = null, over = null, share = 1, before = [];
 
   stage.onresize = () => { if (facts) { fit(); draw(); } };
 
@@ -26,7 +26,8 @@ export function plane({ label, onPoint = () => {} }) {
     facts = given;
     frame = null;
     before = [];
-    if (node.clientWidth) { fit(); draw(); } else if ((tries += 1) < 50) requestAnimationFrame(() => scene(given));
+    fit();
+    draw();
   }
 
   const place = () => {
@@ -106,11 +107,13 @@ export function plane({ label, onPoint = () => {} }) {
       dot(context, at.x(x), at.y(y), 2.4 * at.sharp, `rgb(${color})`, sheet, 0.5 * at.sharp);
     });
     const small = points.length > 400 ? 2.2 : 3.2, latents = looks.grid?.latents;
+    // Where the model knows no classes their colors would say nothing, and hide what moves.
+    const colored = labels.length && (facts.looks === undefined || facts.conditional || facts.looks.includes("classes"));
     points.forEach((point, n) => {
       const [x, y] = latents && share < 1 && latents[n] ? between(latents[n], point) : point;
       if (x === null) return;
-      const color = labels.length ? hue(labels[n]) : colorOf("ink");
-      context.globalAlpha = labels.length ? 1 : 0.45;
+      const color = colored ? hue(labels[n]) : colorOf("ink");
+      context.globalAlpha = colored ? 1 : 0.4;
       dot(context, at.x(x), at.y(y), (few ? 7 : small) * at.sharp, color, few ? colorOf("ink") : sheet, (few ? 2 : 0.7) * at.sharp);
     });
     context.globalAlpha = 1;
@@ -138,7 +141,7 @@ export function plane({ label, onPoint = () => {} }) {
     look.points.forEach(([x, y], n) => {
       if (x === null) return;
       const last = before[n];
-      if (last && Math.hypot(last[0] - x, last[1] - y) < facts.window.side / 3) {
+      if (last && Math.hypot(last[0] - x, last[1] - y) < facts.window.side / 12) {
         context.strokeStyle = colorAt(look, n);
         context.globalAlpha = 0.5;
         context.beginPath();

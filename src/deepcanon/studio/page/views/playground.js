@@ -110,7 +110,7 @@ export async function mount(root, state, go) {
     if (frame.layers.length && Date.now() > moved + 250) net.show(frame.layers, scene.axes);
     const running = frame.state === "running";
     play.textContent = running ? "❚❚ Pause" : "▶ Play";
-    play.setAttribute("aria-pressed", running ? "true" : "false");
+    oneTurn.hidden = scene.turns.length < 2;
     for (const button of [step, oneTurn, slow]) button.disabled = frame.state === "done";
     play.disabled = frame.state === "done";
     root.dataset.state = frame.state;
@@ -150,7 +150,7 @@ export async function mount(root, state, go) {
     const given = scene.conditional ? h("label", {}, "given class ", h("select", { onchange: (event) => tell({ do: "show", given: Number(event.target.value) }) },
       Array.from({ length: scene.classes }, (_, n) => h("option", { value: n }, scene.names[n] ?? String(n))))) : null;
     const morph = scene.looks.includes("grid") ? h("label", { class: "morph" }, "noise ", h("input", { type: "range", min: 0, max: 1, step: 0.01, value: 1, "aria-label": "From noise to data", oninput: (event) => picture.morph(Number(event.target.value)) }), " data") : null;
-    fill(looks, [...scene.looks, "network"].map(box), moving, given, morph);
+    fill(looks, [...scene.looks, ...(scene.shown.includes("network") ? ["network"] : [])].map(box), moving, given, morph);
   }
 
   async function showCode() {

@@ -115,6 +115,8 @@ export async function mount(root, state, go) {
       onZoom: (from, to) => { set({ from: from === null ? "" : String(Number(from.toPrecision(6))), to: to === null ? "" : String(Number(to.toPrecision(6))) }); load(); },
       onPick: (key) => { if (runs.has(key)) location.hash = `#/run?id=${key}`; } });
     fill(place, plot.node);
+    plot.draw([], {});
+    plot.say("Reading the logs …");
     load();
   }
 
