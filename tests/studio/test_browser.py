@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import deepcanon as dc
+from deepcanon.core.files import seal
 from tests.studio.conftest import PATIENCE, Served
 
 if TYPE_CHECKING:
@@ -141,9 +142,10 @@ def test_script_in_the_names_of_runs_tags_and_notes_is_text(
     evil = '<img src=x onerror="alert(1)">'
     folder = tmp_path / "runs"
     shutil.copytree(runs / "mlp-0", folder / evil.replace("/", ""))
-    info = json.loads((folder / evil / "run.json").read_text())
+    info = results(folder / evil)
+    del info["seal"]
     info["data"]["name"] = info["results"]["says"][0] = info["data"]["labels"][0] = evil
-    (folder / evil / "run.json").write_text(json.dumps(info))
+    (folder / evil / "run.json").write_bytes(seal(info))
     served = serve(folder)
     page = page_of(served, "#/runs", refusals=True)  # there are no data of this name
     page.get_by_role("link", name=evil, exact=True).click()

@@ -66,7 +66,17 @@ def test_a_row_says_what_the_folder_says(studio: Served) -> None:
     assert (one["model"], one["data"], one["status"], one["step"], one["loss"]) == ("mlp", "moons", "finished", 2, 0.25)
     assert one["valid"] == {"nll": 0.4, "accuracy": 0.8}
     assert one["test"] == {"nll": 0.3, "accuracy": 0.9}
-    assert one["settings"] == {"model": "mlp", "data": "moons", "features": 2, "classes": 2, "hidden": "64", "epochs": 2, "lr": 0.01, "seed": 0, "batch_size": 32}  # fmt: skip
+    assert one["settings"] == {
+        "model": "mlp",
+        "data": "moons",
+        "features": 2,
+        "classes": 2,
+        "hidden": "64",
+        "epochs": 2,
+        "lr": 0.01,
+        "seed": 0,
+        "batch_size": 32,
+    }
     assert one["curves"] == ["loss", "valid.nll", "valid.accuracy", "lr", "grad_norm"]
     assert two["status"] == "interrupted"  # it says that it runs, and nobody holds its lock
 
@@ -97,7 +107,10 @@ def test_the_page_of_a_run_has_its_results_settings_and_commands(studio: Served)
 def test_a_lock_is_seen_and_never_taken(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", status="running")
     assert holder(run, held()) is None
-    code = f"import fcntl, time; f = open({str(run / '.lock')!r}, 'w'); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print(1, flush=True); time.sleep(60)"
+    code = (
+        f"import fcntl, time; f = open({str(run / '.lock')!r}, 'w'); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); "
+        "print(1, flush=True); time.sleep(60)"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
@@ -187,9 +200,27 @@ def test_the_form_has_the_options_of_the_command_line(tmp_path: Path) -> None:
     fields = {field["name"]: field for field in model_form("vae")["arguments"]}
     assert "features" not in fields  # the data say that
     assert fields["likelihood"]["choices"] == ["gaussian", "bernoulli"]
-    words, folder = train_words(studio, {"model": "vae", "data": "mine.csv:x=1", "arguments": {"hidden": "64,32", "latent": 2}, "settings": {"evaluate": False, "deterministic": False, "lr": "0.5"}})  # fmt: skip
+    words, folder = train_words(
+        studio,
+        {
+            "model": "vae",
+            "data": "mine.csv:x=1",
+            "arguments": {"hidden": "64,32", "latent": 2},
+            "settings": {"evaluate": False, "deterministic": False, "lr": "0.5"},
+        },
+    )
     assert folder == tmp_path / "vae"
-    assert words == ["train", "vae", f"--data={tmp_path / 'mine.csv'}:x=1", f"--out={tmp_path / 'vae'}", "--no-evaluate", "--lr=0.5", "--hidden=64,32", "--latent=2", "--json"]  # fmt: skip
+    assert words == [
+        "train",
+        "vae",
+        f"--data={tmp_path / 'mine.csv'}:x=1",
+        f"--out={tmp_path / 'vae'}",
+        "--no-evaluate",
+        "--lr=0.5",
+        "--hidden=64,32",
+        "--latent=2",
+        "--json",
+    ]
     studio.close()
 
 

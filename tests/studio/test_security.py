@@ -48,12 +48,29 @@ def status_of(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1]) if answer else 0
 
 
+def post_head(studio: Served) -> str:
+    """The beginning of a POST that is allowed."""
+    own = f"Host: 127.0.0.1:{studio.port}\r\nAuthorization: Bearer {studio.studio.token}\r\n"
+    return f"POST /api/jobs HTTP/1.1\r\n{own}Content-Type: application/json\r\n"
+
+
 # DNS rebinding: a foreign name that resolves to 127.0.0.1 is a foreign host.
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}", "0.0.0.0:{port}",
-     "127.0.0.1:{port}@evil.example", "127.0.0.1:{port}, evil.example", "[::ffff:127.0.0.1]:{port}", "2130706433:{port}", ""],
-)  # fmt: skip
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "localhost.evil.example:{port}",
+        "0.0.0.0:{port}",
+        "127.0.0.1:{port}@evil.example",
+        "127.0.0.1:{port}, evil.example",
+        "[::ffff:127.0.0.1]:{port}",
+        "2130706433:{port}",
+        "",
+    ],
+)
 @pytest.mark.parametrize("path", ["/", "/api/runs", "/ticket/x"])
 def test_a_foreign_host_is_refused(studio: Served, host: str, path: str) -> None:
     named = host.format(port=studio.port)
@@ -77,7 +94,9 @@ def test_our_own_names_are_answered(studio: Served, name: str) -> None:
 
 
 # Cross-site requests: of every method, whatever they carry.
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}", "http://localhost"])  # fmt: skip
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}", "http://localhost"]
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_foreign_origin_is_refused(studio: Served, origin: str, method: str) -> None:
     body = {"what": "train"} if method == "POST" else None
@@ -104,11 +123,25 @@ def test_only_get_and_post_are_known(studio: Served, method: str) -> None:
 
 
 # Traversal: there is no path to go up from, in no encoding.
-UP = ["../", "..\\", "%2e%2e/", "%2e%2e%2f", "..%2f", "%252e%252e%252f", "..%5c", "%c0%ae%c0%ae/", "....//", "..;/", "%u002e%u002e/"]  # fmt: skip
+UP = [
+    "../",
+    "..\\",
+    "%2e%2e/",
+    "%2e%2e%2f",
+    "..%2f",
+    "%252e%252e%252f",
+    "..%5c",
+    "%c0%ae%c0%ae/",
+    "....//",
+    "..;/",
+    "%u002e%u002e/",
+]
 
 
 @pytest.mark.parametrize("up", UP)
-@pytest.mark.parametrize("base", ["/", "/views/", "/api/runs/", "/api/runs/{id}/pictures/", "/ticket/", "/api/catalogue/", "//", "/./"])  # fmt: skip
+@pytest.mark.parametrize(
+    "base", ["/", "/views/", "/api/runs/", "/api/runs/{id}/pictures/", "/ticket/", "/api/catalogue/", "//", "/./"]
+)
 def test_no_path_leads_out(studio: Served, base: str, up: str) -> None:
     start = base.format(id=run_id(studio))
     for target in ("secret.txt", "etc/passwd", "run.json", "one/run.json"):
@@ -139,8 +172,19 @@ def test_links_that_leave_the_folder_are_not_followed(studio: Served) -> None:
 # The token.
 def test_every_address_of_the_api_needs_the_token(studio: Served) -> None:
     token, id = studio.studio.token, run_id(studio)
-    wrong = [None, "", token, f"bearer {token}", f"Bearer {token[:-1]}", f"Bearer {token}x", f"Bearer  {token}", "Bearer ",
-             f"Basic {token}", f"Bearer {token.swapcase()}", "Bearer \xff\xfe"]  # fmt: skip
+    wrong = [
+        None,
+        "",
+        token,
+        f"bearer {token}",
+        f"Bearer {token[:-1]}",
+        f"Bearer {token}x",
+        f"Bearer  {token}",
+        "Bearer ",
+        f"Basic {token}",
+        f"Bearer {token.swapcase()}",
+        "Bearer \xff\xfe",
+    ]
     gets = [
         "/api/runs",
         "/api/studio",
@@ -187,7 +231,7 @@ def test_the_page_itself_holds_no_secret(studio: Served) -> None:
 
 # Bodies.
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(studio: Served) -> None:
-    head = f"POST /api/jobs HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nAuthorization: Bearer {studio.studio.token}\r\nContent-Type: application/json\r\n"
+    head = post_head(studio)
     declared = studio.raw(f"{head}Content-Length: 999999999999\r\n\r\n".encode())
     assert status_of(declared) == 413
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
@@ -211,9 +255,16 @@ def test_a_malformed_body_is_a_sentence(studio: Served, path: str, body: bytes) 
 
 @pytest.mark.parametrize(
     "body",
-    [{"tags": "x", "note": ""}, {"tags": [1], "note": ""}, {"tags": [], "note": 1}, {"tags": ["x" * 41], "note": ""},
-     {"tags": [str(n) for n in range(21)], "note": ""}, {"tags": [], "note": "x" * 10_001}, {}],
-)  # fmt: skip
+    [
+        {"tags": "x", "note": ""},
+        {"tags": [1], "note": ""},
+        {"tags": [], "note": 1},
+        {"tags": ["x" * 41], "note": ""},
+        {"tags": [str(n) for n in range(21)], "note": ""},
+        {"tags": [], "note": "x" * 10_001},
+        {},
+    ],
+)
 def test_notes_are_bounded_in_size_and_kind(studio: Served, body: object) -> None:
     assert studio.post(f"/api/runs/{run_id(studio)}/notes", body)[0] == 400
 
@@ -257,7 +308,7 @@ def test_a_client_that_sends_its_headers_slowly_is_hung_up_on(tmp_path: Path, mo
 def test_a_client_that_sends_its_body_slowly_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(security, "SECONDS_TO_SEND", 0.3)
     with served(tmp_path) as studio:
-        head = f"POST /api/jobs HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nAuthorization: Bearer {studio.studio.token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+        head = f"{post_head(studio)}Content-Length: 100\r\n\r\n{{"
         assert status_of(studio.raw(head.encode())) == 408
 
 
@@ -325,8 +376,12 @@ def test_the_page_has_no_inline_script_or_style_and_reads_no_html() -> None:
 def test_hostile_names_come_as_json_and_nothing_else(tmp_path: Path) -> None:
     plain = HOSTILE.replace("/", "")  # what no name of a folder can hold
     root = tmp_path / "runs"
-    run = make_run(root / plain, [step(1, 0.5, terms={HOSTILE: 1.0})],
-                   model={"model": HOSTILE, "arguments": {HOSTILE: HOSTILE}}, settings={HOSTILE: HOSTILE})  # fmt: skip
+    run = make_run(
+        root / plain,
+        [step(1, 0.5, terms={HOSTILE: 1.0})],
+        model={"model": HOSTILE, "arguments": {HOSTILE: HOSTILE}},
+        settings={HOSTILE: HOSTILE},
+    )
     (run / "pictures").mkdir()
     (run / "pictures" / f"{plain}.png").write_bytes(b"png")
     (root / f"{plain}.csv").write_text("a\n1\n")
@@ -354,20 +409,42 @@ def test_a_read_only_studio_takes_no_post(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "asked",
-    [{"model": "os:system"}, {"model": "evil.py:Net"}, {"model": "../evil"}, {"model": "--help"}, {"model": 1}, {"model": None},
-     {"model": "bagging", "arguments": {"model": "evil.py:Net"}}, {"model": "bagging", "arguments": {"model": "run:../x"}},
-     {"model": "bagging", "arguments": {"model": "bagging", "model.model": "evil.py:Net"}},
-     {"model": "mlp", "arguments": {"out": "elsewhere"}}, {"model": "mlp", "arguments": {"class": "evil.py:Net"}},
-     {"model": "mlp", "arguments": {"x --out": "1"}}, {"model": "mlp", "arguments": {"hidden": "64\n--out=x"}},
-     {"model": "mlp", "arguments": {"hidden": ["64"]}}, {"model": "mlp", "settings": {"out": "x"}},
-     {"model": "mlp", "settings": {"epochs": "many"}}, {"model": "mlp", "data": "secret.txt"}, {"model": "mlp", "data": "../x.csv"},
-     {"model": "mlp", "data": "digits:../../x"}, {"model": "mlp", "data": "file:///etc/passwd"}, {"model": "mlp", "data": ["digits"]},
-     {"model": "mlp", "reading": {"nodes": "/etc/passwd"}}, {"model": "mlp", "folder": "../x"}, {"model": "mlp", "folder": "/x"},
-     {"model": "mlp", "folder": ".hidden"}, {"model": "mlp", "folder": "a/b"}, {"what": "compare", "models": ["evil.py:Net"], "data": "moons"},
-     {"what": "compare", "models": ["bagging:model=evil.py:Net"], "data": "moons"}, {"what": "compare", "models": ["--out=x"], "data": "moons"},
-     {"what": "compare", "models": ["mlp"], "data": "moons", "options": {"out": "x"}}, {"what": "compare", "models": "mlp", "data": "moons"},
-     {"what": "exec"}, {"what": "resume"}],
-)  # fmt: skip
+    [
+        {"model": "os:system"},
+        {"model": "evil.py:Net"},
+        {"model": "../evil"},
+        {"model": "--help"},
+        {"model": 1},
+        {"model": None},
+        {"model": "bagging", "arguments": {"model": "evil.py:Net"}},
+        {"model": "bagging", "arguments": {"model": "run:../x"}},
+        {"model": "bagging", "arguments": {"model": "bagging", "model.model": "evil.py:Net"}},
+        {"model": "mlp", "arguments": {"out": "elsewhere"}},
+        {"model": "mlp", "arguments": {"class": "evil.py:Net"}},
+        {"model": "mlp", "arguments": {"x --out": "1"}},
+        {"model": "mlp", "arguments": {"hidden": "64\n--out=x"}},
+        {"model": "mlp", "arguments": {"hidden": ["64"]}},
+        {"model": "mlp", "settings": {"out": "x"}},
+        {"model": "mlp", "settings": {"epochs": "many"}},
+        {"model": "mlp", "data": "secret.txt"},
+        {"model": "mlp", "data": "../x.csv"},
+        {"model": "mlp", "data": "digits:../../x"},
+        {"model": "mlp", "data": "file:///etc/passwd"},
+        {"model": "mlp", "data": ["digits"]},
+        {"model": "mlp", "reading": {"nodes": "/etc/passwd"}},
+        {"model": "mlp", "folder": "../x"},
+        {"model": "mlp", "folder": "/x"},
+        {"model": "mlp", "folder": ".hidden"},
+        {"model": "mlp", "folder": "a/b"},
+        {"what": "compare", "models": ["evil.py:Net"], "data": "moons"},
+        {"what": "compare", "models": ["bagging:model=evil.py:Net"], "data": "moons"},
+        {"what": "compare", "models": ["--out=x"], "data": "moons"},
+        {"what": "compare", "models": ["mlp"], "data": "moons", "options": {"out": "x"}},
+        {"what": "compare", "models": "mlp", "data": "moons"},
+        {"what": "exec"},
+        {"what": "resume"},
+    ],
+)
 def test_only_names_of_the_catalogue_and_its_options_can_be_started(
     studio: Served, asked: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

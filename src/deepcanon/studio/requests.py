@@ -1,4 +1,4 @@
-"""Reading what a page sends: its body, and the numbers of its query."""
+"""Reading what a page sends, its body and the numbers of its query, and answering it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from deepcanon.core.errors import UsageError
+
+
+class Answer(JSONResponse):
+    """JSON in ASCII: a text of a run may hold half a letter, which is not Unicode and cannot be sent as UTF-8."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
 
 Default = TypeVar("Default", float, None)
 

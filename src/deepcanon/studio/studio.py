@@ -19,6 +19,8 @@ from deepcanon.studio.unknown import UnknownId
 TICKET_SECONDS = 30.0
 """How long a page waits to be shown."""
 MOST_TICKETS = 16
+READ = ("run.json", "log.jsonl", "notes.json", ".lock")
+"""The files of a run that are read to list it."""
 
 
 class Studio:
@@ -101,10 +103,24 @@ def id_of(folder: Path, root: Path) -> str:
     return hashlib.sha256(os.fsencode(folder.relative_to(root).as_posix())).hexdigest()[:16]
 
 
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def run_folders(root: Path) -> Iterator[Path]:
-    """The folders that hold a run, or begin to; links are not followed, since they may leave the root."""
+    """The folders that hold a run, or begin to; links are not followed, since they may leave the root.
+
+    Where a pipe or a device stands in place of a file, to open which would wait for ever, there is no run; nor where a
+    name is not UTF-8, which no page could show.
+    """
     for place, folders, files in os.walk(root):
         if "run.json" in files or BEGINNING in files:
-            yield Path(place)
+            read = [os.path.join(place, name) for name in files if name in READ]
+            if all(not os.path.exists(path) or os.path.isfile(path) for path in read) and _is_text(place):
+                yield Path(place)
             folders[:] = [name for name in folders if name not in PARTS]
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from deepcanon.core.errors import UsageError
 from deepcanon.studio.play.sessions import Session, Sessions
+from deepcanon.studio.requests import body_of
 from deepcanon.studio.studio import Studio
 
 
@@ -22,15 +21,15 @@ def routes(studio: Studio) -> list[Route]:
     studio.at_end.append(sessions.close)
 
     async def choices(request: Request) -> Response:
-        found = await run_in_threadpool(sessions.choices, await _body(request))
+        found = await run_in_threadpool(sessions.choices, await body_of(request))
         return JSONResponse(found)
 
     async def begin(request: Request) -> Response:
-        session = await run_in_threadpool(sessions.begin, await _body(request))
+        session = await run_in_threadpool(sessions.begin, await body_of(request))
         return JSONResponse({"id": session.id, "scene": session.scene})
 
     async def tell(request: Request) -> Response:
-        id, command = request.path_params["id"], await _body(request)
+        id, command = request.path_params["id"], await body_of(request)
         if command.get("do") == "end":
             await run_in_threadpool(sessions.end, id)
             return JSONResponse({})
@@ -51,13 +50,3 @@ async def _events(session: Session) -> AsyncIterator[str]:
     """Frames as server-sent events; a comment says that the stream is alive."""
     async for frame in session.frames():
         yield f"event: {frame['kind']}\ndata: {json.dumps(frame)}\n\n" if frame else ": alive\n\n"
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    try:
-        content = json.loads(await request.body())
-    except ValueError as error:
-        raise UsageError("the body of a request is JSON") from error
-    if not isinstance(content, dict):
-        raise UsageError("the body of a request is an object of names and values")
-    return content

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from deepcanon.studio.live import POLL, Live
-from deepcanon.studio.requests import body_of, number_of
+from deepcanon.studio.requests import Answer, body_of, number_of
 from deepcanon.studio.studio import Studio
 from deepcanon.studio.views.curves import curves
 from deepcanon.studio.views.run import picture, run_page
@@ -28,7 +28,7 @@ def routes(studio: Studio) -> list[Route]:
 
     async def listed(request: Request) -> Response:
         version, rows = await run_in_threadpool(live.rows)
-        return JSONResponse({"version": version, "runs": rows, "unread": live.reader.waiting()})
+        return Answer({"version": version, "runs": rows, "unread": live.reader.waiting()})
 
     async def drawn(request: Request) -> Response:
         asked = request.query_params
@@ -45,7 +45,7 @@ def routes(studio: Studio) -> list[Route]:
 
     async def one(request: Request) -> Response:
         folder = studio.run(request.path_params["id"])
-        return JSONResponse(await run_in_threadpool(lambda: run_page(folder, studio.root, held())))
+        return Answer(await run_in_threadpool(lambda: run_page(folder, studio.root, held())))
 
     async def shown(request: Request) -> Response:
         path = picture(studio.run(request.path_params["id"]), request.path_params["number"])
@@ -53,7 +53,7 @@ def routes(studio: Studio) -> list[Route]:
 
     async def noted(request: Request) -> Response:
         folder, said = studio.run(request.path_params["id"]), await body_of(request)
-        return JSONResponse(await run_in_threadpool(write_notes, folder, said.get("tags"), said.get("note")))
+        return Answer(await run_in_threadpool(write_notes, folder, said.get("tags"), said.get("note")))
 
     async def changes(request: Request) -> Response:
         return StreamingResponse(_events(studio, live), media_type="text/event-stream")

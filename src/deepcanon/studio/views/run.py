@@ -10,6 +10,7 @@ from typing import Any
 
 from deepcanon.core.errors import DeepcanonError
 from deepcanon.core.files import as_json, unseal
+from deepcanon.core.stored import read_file
 from deepcanon.studio.unknown import UnknownId
 from deepcanon.studio.views.runs import holder, row
 
@@ -20,9 +21,10 @@ def run_page(folder: Path, root: Path, locks: Mapping[tuple[int, int], int]) -> 
     """All that the page of a run shows but its curves."""
     shown = row(folder, root, locks)
     try:
-        info = unseal((folder / "run.json").read_bytes(), folder / "run.json")
+        info = unseal(read_file(folder / "run.json"), folder / "run.json")
     except (OSError, DeepcanonError):
         info = {}
+    info = {} if shown["status"] == "damaged" else info
     results = info.get("results", {})
     page = shown | {
         "environment": info.get("environment", {}),

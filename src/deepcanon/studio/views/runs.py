@@ -10,6 +10,7 @@ from typing import Any
 
 from deepcanon.core.errors import DeepcanonError, UsageError
 from deepcanon.core.files import as_json, unseal, write_json
+from deepcanon.core.stored import parse_json, read_file
 from deepcanon.runs.folder_parts import BEGINNING
 from deepcanon.studio.columns import record_of
 
@@ -38,7 +39,7 @@ def row(folder: Path, root: Path, locks: Mapping[tuple[int, int], int]) -> dict[
         **notes_of(folder),
     }
     try:
-        info = unseal((folder / "run.json").read_bytes(), folder / "run.json")
+        info = unseal(read_file(folder / "run.json"), folder / "run.json")
         status = info["status"]
         results = info.get("results", {})
         return shown | {
@@ -154,10 +155,10 @@ def holder(folder: Path, locks: Mapping[tuple[int, int], int]) -> int | None:
 def notes_of(folder: Path) -> dict[str, Any]:
     """The tags and the note of a run."""
     try:
-        saved = json.loads((folder / NOTES).read_bytes())
+        saved = parse_json(read_file(folder / NOTES), folder / NOTES)
         tags = [str(tag)[:MOST_TAG] for tag in saved["tags"]][:MOST_TAGS]
         return {"tags": tags, "note": str(saved["note"])[:MOST_NOTE]}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (DeepcanonError, KeyError, TypeError):
         return {"tags": [], "note": ""}
 
 
