@@ -1,13 +1,14 @@
 """The studio beside TensorBoard and trackio on the same curves: start, first paint, curves, memory; its own speeds.
 
     python benchmarks/studio.py FOLDER --part make|ours|tensorboard|trackio|training [--runs 200] [--points 100000]
+        [--of ours tensorboard trackio]
 
-``make`` writes runs of so many logged points for all three (ten different losses, each again and again under other
-names). Each of the next parts starts one server on its runs, opens its page in Chromium and says after how many seconds
-the server answered, the page had its first contentful paint and a curve was there, what processor time the server and
-its processes had used by then, and what memory they held (resident, summed). ``ours`` also switches curves, zooms, and
-appends to a log while it is watched. ``training`` trains a small mlp with and without a studio that watches it, in
-turns.
+``make`` writes runs of so many logged points for all three, or for those of ``--of`` (ten different losses, each again
+and again under other names). Each of the next parts starts one server on its runs, opens its page in Chromium and says
+after how many seconds the server answered, the page had its first contentful paint and a curve was there, what
+processor time the server and its processes had used by then, and what memory they held (resident, summed). ``ours``
+also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a small mlp with and without
+a studio that watches it, in turns.
 """
 
 from __future__ import annotations
@@ -48,10 +49,16 @@ def losses(number: int, points: int) -> list[float]:
     return [float(value) for value in curve]
 
 
-def make(folder: Path, runs: int, points: int) -> None:
+def make(folder: Path, runs: int, points: int, tools: list[str]) -> None:
+    for tool in tools:
+        makers[tool](folder / tool, runs, points)
+        print(f"made those of {tool}", flush=True)
+
+
+def _our_runs(folder: Path, runs: int, points: int) -> None:
     for number in range(DIFFERENT):
         values = losses(number, points)
-        first = folder / "ours" / f"run-{number:03d}"
+        first = folder / f"run-{number:03d}"
         first.mkdir(parents=True)
         records = (
             {
@@ -61,13 +68,8 @@ def make(folder: Path, runs: int, points: int) -> None:
             for n, value in enumerate(values)
         )  # fmt: skip
         (first / "log.jsonl").write_bytes(log_lines(records, 0)[0])
-        _tensorboard_run(folder / "tensorboard" / first.name, values)
         for copy in range(number, runs, DIFFERENT):
-            _describe(folder / "ours" / f"run-{copy:03d}", first, copy)
-            if copy != number:
-                shutil.copytree(folder / "tensorboard" / first.name, folder / "tensorboard" / f"run-{copy:03d}")
-        print(f"made {number + 1} of {DIFFERENT}", flush=True)
-    _trackio_runs(folder / "trackio", runs, points)
+            _describe(folder / f"run-{copy:03d}", first, copy)
 
 
 def _describe(run: Path, first: Path, seed: int) -> None:
@@ -81,6 +83,13 @@ def _describe(run: Path, first: Path, seed: int) -> None:
         "results": {"steps": 1, "seconds": 500.0, "train": {}, "valid": {}, "test": {"nll": 0.2}},
     }  # fmt: skip
     (run / "run.json").write_bytes(seal(info))
+
+
+def _tensorboard_runs(folder: Path, runs: int, points: int) -> None:
+    for number in range(DIFFERENT):
+        _tensorboard_run(folder / f"run-{number:03d}", losses(number, points))
+    for copy in range(DIFFERENT, runs):
+        shutil.copytree(folder / f"run-{copy % DIFFERENT:03d}", folder / f"run-{copy:03d}")
 
 
 def _tensorboard_run(folder: Path, values: list[float]) -> None:
@@ -119,6 +128,9 @@ def _trackio_runs(folder: Path, runs: int, points: int) -> None:
                 copied = f"SELECT {', '.join(chosen)} FROM {table} WHERE run_name = ?"
                 base.execute(f"INSERT INTO {table} ({', '.join(kept)}) {copied}", (new, old))
     print(f"trackio: {path.stat().st_size / 1e9:.1f} GB", flush=True)
+
+
+makers = {"ours": _our_runs, "tensorboard": _tensorboard_runs, "trackio": _trackio_runs}
 
 
 def free_port() -> int:
@@ -317,11 +329,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--part", choices=["make", "ours", "tensorboard", "trackio", "training"], required=True)
+    parser.add_argument("--of", nargs="+", choices=list(makers), default=list(makers))
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--points", type=int, default=100_000)
     given = parser.parse_args()
     if given.part == "make":
-        make(given.folder, given.runs, given.points)
+        make(given.folder, given.runs, given.points, given.of)
         return
     parts = {"ours": ours, "tensorboard": tensorboard, "trackio": trackio, "training": training}
     for name, value in parts[given.part](given.folder).items():

@@ -31,6 +31,8 @@ BLOCK = 16
 """The records of a block."""
 PIECE = 2**23
 """The bytes of a log that are parsed at a time."""
+MOST_LINE = 2**20
+"""The bytes of a line beyond which a file is not taken for a log."""
 TAIL = 64
 """The bytes before the end of what was read by which a log that was cut and has grown again is known."""
 PLACES = ("step", "seconds")
@@ -137,6 +139,8 @@ def update(log: Path, cache: Path) -> Columns:
         rest = b""
         while piece := file.read(PIECE):
             lines, _, rest = (rest + piece).rpartition(b"\n")
+            if len(rest) > MOST_LINE:  # this is no log
+                break
             if lines:
                 for kind, found in parse(lines).items():
                     columns.append(kind, found)

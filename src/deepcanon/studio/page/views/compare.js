@@ -27,6 +27,7 @@ export async function mount(root, state, go) {
   async function load(first) {
     last = Date.now();
     const found = await (first ? opening(room, get(`/api/comparisons/${chosen.id}`)) : get(`/api/comparisons/${chosen.id}`));
+    if (!found) return "finished";
     const content = JSON.stringify(found);
     if (ended || content === shown) return found.status;
     shown = content;
