@@ -1,4 +1,4 @@
-"""What the process of a session runs; its import is that of all that sessions need, so that they begin at once."""
+"""The process of a session; its import is that of all that sessions need, so that they begin at once."""
 
 from __future__ import annotations
 

@@ -103,6 +103,7 @@ function starter(go) {
     { name: "data", kind: "text", required: true, meaning: "A data set by name: moons, digits:binary …" },
     { name: "seeds", kind: "integer", default: 1, meaning: "How often each model is trained." },
     { name: "budget", kind: "number", meaning: "The most seconds for each training." },
+    { name: "epochs", kind: "integer", meaning: "So many for each model, in place of those of its recipe." },
     { name: "folder", kind: "text", default: "comparison", meaning: "The name of its folder." },
     { name: "learning_curve", kind: "flag", default: false, meaning: "Train on parts of the data, too: would more of them help?" }];
   const made = form(fields, { submit: "Compare", onSubmit: async ({ models, data, folder, ...options }) => {
