@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.functional import relu
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.precision import full, in_full_precision
+from deepcanon.nn.fusing import can_fuse
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask, spread_degrees
 from deepcanon.nn.transforms import Mapped, Transform
 
@@ -67,7 +67,7 @@ class MaskedAutoregressive(Transform):
             self.output.bias.zero_()
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
-        if self.fused and _can_fuse(x):
+        if self.fused and can_fuse(x):
             fused: Mapped = _Moved.apply(self, x, context, *self.parameters())  # type: ignore[no-untyped-call]
             return fused
         z, log_scale = self.moved(x, context)
@@ -133,14 +133,6 @@ def _in_pairs(rows: Tensor, backwards: bool) -> Tensor:
     """The rows of the last layer as pairs, one for each value in their order, (features, 2, ...)."""
     pairs: Tensor = rows.unflatten(0, (2, -1)).transpose(0, 1)
     return (pairs.flip(0) if backwards else pairs).contiguous()
-
-
-def _can_fuse(x: Tensor) -> bool:
-    """Whether a step is one operation of autograd here: in plain training, not under what looks inside of it."""
-    kind = x.device.type
-    mixed = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    watched = mixed or x.is_meta or torch.compiler.is_compiling() or is_functorch_wrapped_tensor(x)
-    return torch.is_grad_enabled() and not watched
 
 
 class _Moved(torch.autograd.Function):
