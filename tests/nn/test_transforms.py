@@ -181,9 +181,10 @@ def test_the_written_gradient_of_a_1x1_convolution_is_that_of_autograd(shape: tu
     x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
     of_z, of_log_det = torch.randn(shape, dtype=torch.float64), torch.randn(len(x), dtype=torch.float64)
     inputs = (x, *layer.parameters())
-    for one, other in zip(layer(x), layer.mixed(x), strict=True):
+    plain = layer.mixed(x, layer.lower, layer.upper, layer.log_scale)
+    for one, other in zip(layer(x), plain, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-13)
-    found, wanted = (torch.autograd.grad(map_(x), inputs, (of_z, of_log_det)) for map_ in (layer, layer.mixed))
+    found, wanted = (torch.autograd.grad(mapped, inputs, (of_z, of_log_det)) for mapped in (layer(x), plain))
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
@@ -198,4 +199,7 @@ def test_a_1x1_convolution_has_second_derivatives() -> None:
         z, log_det = torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (x,))
         return z.square().flatten(1).sum(1) * log_det
 
+    assert torch.autograd.gradcheck(bent, again)
     assert torch.autograd.gradgradcheck(bent, again)
+    once, twice = (torch.autograd.grad(bent(*again).sum(), again, create_graph=graph) for graph in (False, True))
+    torch.testing.assert_close(once, twice)

@@ -207,33 +207,34 @@ class InvertibleConv1x1(Transform):
 
     def weight(self) -> Tensor:
         """The matrix W, (channels, channels)."""
-        lower, upper = self._factors()
+        lower, upper = self._factors(self.lower, self.upper, self.log_scale)
         return (lower @ upper).index_select(0, self.order)
 
     def forward(self, x: Tensor) -> Mapped:
         if can_fuse(x):
             fused: Mapped = _Mixed.apply(self, x, self.lower, self.upper, self.log_scale)  # type: ignore[no-untyped-call]
             return fused
-        return self.mixed(x)
+        return self.mixed(x, self.lower, self.upper, self.log_scale)
 
-    def mixed(self, x: Tensor) -> Mapped:
-        """What ``forward`` gives, by the operations that it consists of."""
+    def mixed(self, x: Tensor, lower: Tensor, upper: Tensor, log_scale: Tensor) -> Mapped:
+        """What ``forward`` gives with these parameters, by the operations that it consists of."""
         with in_full_precision(x):
-            weight = self.weight()
+            left, right = self._factors(lower, upper, log_scale)
+            weight = (left @ right).index_select(0, self.order)
             z = F.linear(x, weight) if x.ndim == 2 else F.conv2d(x, weight[:, :, None, None])
-        return z, _everywhere(self.log_scale.sum(), x)
+        return z, _everywhere(log_scale.sum(), x)
 
     def inverse(self, z: Tensor) -> Tensor:
-        lower, upper = self._factors()
+        lower, upper = self._factors(self.lower, self.upper, self.log_scale)
         x = z.flatten(2) if z.ndim > 2 else z.unsqueeze(2)
         x = x.index_select(1, self.order.argsort())
         x = torch.linalg.solve_triangular(lower, x, upper=False, unitriangular=True)
         solved: Tensor = torch.linalg.solve_triangular(upper, x, upper=True)
         return solved.reshape(z.shape)
 
-    def _factors(self) -> tuple[Tensor, Tensor]:
+    def _factors(self, lower: Tensor, upper: Tensor, log_scale: Tensor) -> tuple[Tensor, Tensor]:
         eye = torch.eye(len(self.sign), dtype=self.sign.dtype, device=self.sign.device)
-        return self.lower.tril(-1) + eye, self.upper.triu(1) + torch.diag(self.sign * self.log_scale.exp())
+        return lower.tril(-1) + eye, upper.triu(1) + torch.diag(self.sign * log_scale.exp())
 
 
 class _Mixed(torch.autograd.Function):
@@ -255,9 +256,10 @@ class _Mixed(torch.autograd.Function):
     def backward(ctx: Any, of_z: Tensor, of_log_det: Tensor) -> Any:
         x, lower, upper, log_scale, left, right, scale, weight = ctx.saved_tensors
         if torch.is_grad_enabled():  # where a second derivative follows, by autograd
-            outputs, inputs = ctx.layer.mixed(x), (x, lower, upper, log_scale)
-            found = torch.autograd.grad(outputs, inputs, (of_z, of_log_det), create_graph=True, allow_unused=True)
-            return None, *found
+            inputs = (x, lower, upper, log_scale)
+            needed = [tensor for tensor in inputs if tensor.requires_grad]
+            found = iter(torch.autograd.grad(ctx.layer.mixed(*inputs), needed, (of_z, of_log_det), create_graph=True))
+            return None, *(next(found) if tensor.requires_grad else None for tensor in inputs)
         rows = of_z.reshape(*x.shape[:2], math.prod(x.shape[2:]))
         of_product = (rows @ x.reshape(rows.shape).mT).sum(0).index_select(0, ctx.layer.order.argsort())
         of_right = left.T @ of_product
