@@ -60,7 +60,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     digits = dc.load_data("digits")
-    yardstick = Yardstick.of(digits.train.x, digits.test.x)
+    yardstick = Yardstick.of(digits.train.x, digits.split("test").x)
     assert yardstick is not None
     print(f"training digits: {said(yardstick.judge_training_data())}", flush=True)
     for kind in arguments.models:

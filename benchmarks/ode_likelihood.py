@@ -105,7 +105,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, {platform.machine()}, 1 thread, {arguments.rounds} interleaved rounds")
     data = dc.load_data("digits:dequantized")
     model, fast = (trained(kind, data, arguments.steps) for kind in (ScoreSDE, Fast))
-    x = data.test.x[:DIGITS].flatten(1)
+    x = data.split("test").x[:DIGITS].flatten(1)
     signs = random_signs(x, 1, torch.Generator().manual_seed(0))
 
     def errors(each: Any, model: ScoreSDE, tolerances: Sequence[float]) -> dict[float, float]:

@@ -196,7 +196,8 @@ def test_a_1x1_convolution_has_second_derivatives() -> None:
     names = [name for name, _ in layer.named_parameters()]
 
     def bent(x: Tensor, *weights: Tensor) -> Tensor:
-        z, log_det = torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (x,))
+        found: tuple[Tensor, Tensor] = torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (x,))
+        z, log_det = found
         return z.square().flatten(1).sum(1) * log_det
 
     assert torch.autograd.gradcheck(bent, again)
