@@ -16,7 +16,6 @@ from tests.diagnosis.cases.catalogue_settings import (
     autoencoder_model,
     cnn,
     gcn,
-    logistic_regression_by_descent,
     mlp,
     mlp_on_diabetes,
     mlp_on_houses,
@@ -54,9 +53,9 @@ def blocks_at_random(patient: Patient) -> None:
         part.y.copy_(torch.randint(4, part.y.shape, generator=torch.Generator().manual_seed(3)))
 
 
-@data(logistic_regression_by_descent, "unscaled inputs")
+@data(mlp_on_diabetes, "unscaled inputs")
 def columns_in_their_units(patient: Patient) -> None:
-    scale = 10 ** torch.linspace(-2, 4, 30)
+    scale = 10 ** torch.linspace(-2, 4, patient.data.train.x.shape[1])
     for part in (*splits(patient), patient.fresh):
         part.x.mul_(scale).add_(3 * scale)
 

@@ -33,6 +33,8 @@ def test_the_end_of_a_classifier_suits_its_loss(end: nn.Module, loss: Any, found
         (nn.Sigmoid(), BITS, nn.BCELoss(), []),
         (nn.ReLU(), TARGETS, nn.MSELoss(), ["output cannot reach targets"]),
         (nn.Sigmoid(), TARGETS, nn.L1Loss(), ["output cannot reach targets"]),
+        (nn.Tanh(), 3 * TARGETS, nn.MSELoss(), ["output cannot reach targets"]),
+        (nn.Tanh(), TARGETS.tanh(), nn.MSELoss(), []),
         (nn.ReLU(), TARGETS.abs(), nn.MSELoss(), []),
         (nn.Identity(), TARGETS, lambda output, y: -(output - y).square().mean(), ["loss with the wrong sign"]),
     ],

@@ -40,7 +40,7 @@ RANGES = {
 }
 """What activations can give."""
 
-THROUGH = ("View", "Unsafe", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Permute", "Clone", "Alias", "Select", "T")
+THROUGH = ("View", "Unsafe", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Permute", "Clone", "Alias", "Select")
 """Operations that only change the shape."""
 
 BEYOND, DEVIATION, WRONG = 0.05, 0.1, 0.9
@@ -124,7 +124,7 @@ def _end(output: Tensor) -> str:
         name = node.name().removesuffix("Backward0").removesuffix("Backward1")
         if name == "Pow" and getattr(node, "_saved_exponent", 1) in (2, 4):
             return "Square"
-        if not name.startswith(THROUGH):
+        if name != "T" and not name.startswith(THROUGH):
             return name
         node = node.next_functions[0][0] if node.next_functions else None
     return ""
