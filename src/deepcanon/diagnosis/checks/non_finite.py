@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch
-from deepcanon.diagnosis.anatomy import first_bad_operation, recorded
+from deepcanon.diagnosis.anatomy import first_bad_operation, names_of, reached, recorded
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient
 
@@ -50,12 +50,12 @@ def _batches(patient: Patient) -> Iterator[AnyBatch]:
 
 
 def _bad_gradient(model: nn.Module, loss: Tensor) -> str:
-    names = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(loss, [p for _, p in names], allow_unused=True)
-    for (name, _), gradient in zip(names, gradients, strict=True):
+    """The name of a leaf whose gradient is not finite; also of one that a function reaches past the copy."""
+    leaves, names = reached(loss), names_of(model)
+    for leaf, gradient in zip(leaves, torch.autograd.grad(loss, leaves, allow_unused=True), strict=True):
         dense = gradient.coalesce().values() if gradient is not None and gradient.is_sparse else gradient
         if dense is not None and not bool(torch.isfinite(dense).all()):
-            return name
+            return names.get(id(leaf), "a weight of the model itself, which a function closes over")
     return ""
 
 
@@ -89,7 +89,7 @@ def _of_gradient(patient: Patient, batch: AnyBatch, parameter: str) -> Diagnosis
     try:
         with torch.autograd.set_detect_anomaly(True):
             loss = patient.loss(model, batch)
-            torch.autograd.grad(loss, [p for p in model.parameters() if p.requires_grad], allow_unused=True)
+            torch.autograd.grad(loss, reached(loss), allow_unused=True)
     except RuntimeError as error:
         words = str(error).split("'")
         operation = words[1].removesuffix("Backward0").lower() if len(words) > 1 else ""
