@@ -63,11 +63,9 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
 
 def _unit(patient: Patient) -> float:
     """What a loss on standardized inputs is to be multiplied by: where inputs are the targets, too, its unit is new."""
-    if patient.task != "none":
-        return 1.0
     after = replace(patient, data=replace(patient.data, train=standardized_inputs(patient.train_split)))
     if patient.baseline is None or after.baseline is None or after.baseline <= 0:
-        if not ails(patient):
+        if patient.task == "none" and not ails(patient):
             raise Skip("the loss depends on the unit of the inputs, and that of a constant answer is not known")
         return 1.0
     return patient.baseline / after.baseline

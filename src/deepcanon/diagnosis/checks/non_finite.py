@@ -17,12 +17,15 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch
 from deepcanon.diagnosis.anatomy import first_bad_operation, names_of, reached, recorded
+from deepcanon.diagnosis.checks.input_scale import standardized_inputs
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient
 
 STAGE, PLACE = "loss", 5
 
 BATCHES, MANY = 2, 512
+LARGE = 1e3
+"""Inputs beyond this may be the cause themselves."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -32,11 +35,15 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         model = patient.twin()
         loss = patient.loss(model, batch)
         if not bool(torch.isfinite(loss.detach()).all()):
+            if _is_finite_if_scaled(patient, batch):
+                return  # the scale of the inputs is the cause, which another check says
             yield _of_loss(patient, batch, float(loss.detach().sum()))
             return
         if loss.requires_grad:
             bad = _bad_gradient(model, loss)
             if bad:
+                if _is_finite_if_scaled(patient, batch):
+                    return
                 yield _of_gradient(patient, batch, bad)
                 return
     patient.note(batches=BATCHES)
@@ -47,6 +54,16 @@ def _batches(patient: Patient) -> Iterator[AnyBatch]:
     for _, batch in zip(range(BATCHES), patient.batches(), strict=False):
         yield batch
     yield patient.batch(MANY)
+
+
+def _is_finite_if_scaled(patient: Patient, batch: AnyBatch) -> bool:
+    """Whether inputs are large, and standardized ones give a finite loss and gradient."""
+    x = batch.x
+    if not x.is_floating_point() or not bool(torch.isfinite(x).all()) or float(x.abs().max()) < LARGE:
+        return False
+    model = patient.twin()
+    loss = patient.loss(model, standardized_inputs(batch))
+    return bool(torch.isfinite(loss.detach()).all()) and not (loss.requires_grad and _bad_gradient(model, loss))
 
 
 def _bad_gradient(model: nn.Module, loss: Tensor) -> str:
