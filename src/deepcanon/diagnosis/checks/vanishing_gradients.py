@@ -3,9 +3,9 @@
 Measured: the norm of the gradient of the first weight matrix by that of the last, the median over three batches.
 Suspected where it is below a third of the lowest of healthy trainings while the training is stuck; named if a copy with
 rectifiers in place of logistic and tanh units and He's start gains, or, where it is a thousand times lower still, is no
-longer stuck, for two seeds. Where a matrix starts at zero, as the last one of
-some models does on purpose, those before it get no gradient at first, and nothing is measured; nor is it of models that
-are trained in several turns, layer by layer. Hochreiter, 1991; Glorot and Bengio, 2010, https://proceedings.mlr.press/v9/glorot10a.html.
+longer stuck, for two seeds. Where a matrix starts at zero, as the last one of some models does on purpose, those before
+it get no gradient at first, and nothing is measured; nor is it of models that are trained in several turns, layer by
+layer. Hochreiter, 1991; Glorot and Bengio, 2010, https://proceedings.mlr.press/v9/glorot10a.html.
 """
 
 from __future__ import annotations
