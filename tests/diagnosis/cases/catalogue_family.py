@@ -42,12 +42,12 @@ family = partial(fault, area="family")
 def changed(patient: Patient, **methods: Any) -> None:
     """Give the model methods of a faulty subclass of its own class."""
     cls = type(patient.model)
-    patient.model.__class__ = type(cls.__name__, (cls,), {**methods, "__module__": cls.__module__})
+    patient.model.__class__ = type(cls.__name__, (cls,), {**methods, "__module__": cls.__module__, "planted": True})
 
 
 def sound_class(model: Any) -> Any:
-    """The class of the catalogue whose methods a faulty one has changed."""
-    return type(model).__mro__[1]
+    """The class of the catalogue whose methods a faulty one has changed; of a healthy model its own."""
+    return type(model).__mro__[1] if hasattr(type(model), "planted") else type(model)
 
 
 def explains(patient: Patient) -> float:
@@ -101,11 +101,13 @@ def decoder_that_does_not_listen(patient: Patient) -> None:
 @family(vae, "prior unused", "loss with the wrong sign")
 def kl_left_out(patient: Patient) -> None:
     changed(patient, loss=_kl_times(0.0))
+    patient.score, patient.chance = _drawn_well, -1.0
 
 
 @family(binary_vae, "prior unused")
 def kl_nearly_left_out(patient: Patient) -> None:
     changed(patient, loss=_kl_times(1e-4))
+    patient.score, patient.chance = _drawn_well, -1.0
 
 
 @family(gan, "mode dropping")
@@ -343,7 +345,7 @@ def attention_without_mask(patient: Patient) -> None:
         return self._output_logits(run_blocks(self.blocks, self._embedded(tokens, 0), causal=False))
 
     changed(patient, outputs=outputs)
-    patient.score = _blind
+    patient.score, patient.steps = _blind, 1000  # so long it takes to learn to look ahead
 
 
 @family(lstm, "causality leak")
@@ -389,5 +391,5 @@ def noisy_scores() -> Patient:
 
 @family(noisy_scores, "schedule does not reach noise")
 def largest_noise_too_small(patient: Patient) -> None:
-    patient.model = dc.models.NoiseConditionalScore(features=2, hidden=(64, 64), most_noise=0.05, least_noise=0.01)
+    patient.model = dc.models.NoiseConditionalScore(features=2, hidden=(64, 64), most_noise=0.002, least_noise=0.001)
     patient.score, patient.chance = _drawn_well, -0.3

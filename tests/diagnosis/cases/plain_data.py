@@ -122,7 +122,7 @@ def inputs_sorted_without_labels(patient: Patient) -> None:
 def diagnosis_among_the_features(patient: Patient) -> None:
     """One column is the label, which will not be there for new patients."""
     for part in (patient.data.train, patient.data.valid, patient.data.test):
-        part.x[:, 7] = part.y.float() * 4 - 2
+        part.x[:, 7] = part.y.float() * 40 - 20
     x, y = patient.fresh
     x = x.clone()
     x[:, 7] = 0
@@ -230,12 +230,12 @@ def sorted_and_never_shuffled(patient: Patient) -> None:
     patient.optimizer = partial(SGD, lr=0.1)
 
 
-@data(tumors, "sorted examples")
+@data(two_moons, "sorted examples")
 def one_class_after_the_other(patient: Patient) -> None:
     x, y = given(patient)
-    order = y.argsort(descending=True)
+    order = y.flatten().argsort(descending=True)
     patient.data = DataLoader(TensorDataset(x[order], y[order]), batch_size=20)
-    patient.optimizer, patient.steps = partial(SGD, lr=1.0), 350
+    patient.steps = 6 * len(patient.data)
 
 
 @data(regression, "out-of-range values", "unscaled inputs")
