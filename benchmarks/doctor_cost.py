@@ -1,7 +1,8 @@
 """The share of the time of a training that the doctor takes as an observer, for ``benchmarks/doctor.py --part cost``.
 
 Whole trainings with and without it take turns in one process, in processor time; the ratio is the median over pairs of
-neighbors, with the lowest and the highest, next to a control of trainings without it against each other. Means would be moved by whatever else runs.
+neighbors, with the lowest and the highest, next to a control of trainings without it against each other. Means would be
+moved by whatever else runs.
 """
 
 from __future__ import annotations

@@ -249,13 +249,13 @@ def log_determinant_twice(patient: Patient) -> None:
 
 
 def _drawn_well(patient: Patient) -> float:
-    """Minus the energy distance of samples to fresh data."""
+    """Minus the root of the energy distance of samples to fresh data, which is a metric."""
     from deepcanon.losses.energy_distance import energy_distance
 
     model: Any = patient.model.eval()
     with torch.no_grad():
         drawn = model.sample(len(patient.fresh.x), generator=torch.Generator().manual_seed(0))
-        value = -float(energy_distance(drawn, patient.fresh.x))
+        value = -math.sqrt(max(0.0, float(energy_distance(drawn, patient.fresh.x))))
     return value if math.isfinite(value) else -1e9
 
 
@@ -269,7 +269,7 @@ def scale_not_inverted(patient: Patient) -> None:
         return self.standard.inverse(self._join(a, b))
 
     changed(patient, to_data=to_data)
-    patient.score, patient.chance = _drawn_well, -0.3
+    patient.score, patient.chance = _drawn_well, -0.55
 
 
 @family(nice, "wrong inverse")
@@ -278,7 +278,7 @@ def layers_in_the_wrong_order(patient: Patient) -> None:
         return sound_class(self).to_data(self, z.flip(-1))
 
     changed(patient, to_data=to_data)
-    patient.score, patient.chance = _drawn_well, -0.3
+    patient.score, patient.chance = _drawn_well, -0.55
 
 
 @family(made, "causality leak")
@@ -317,7 +317,7 @@ def pixel_sees_itself(patient: Patient) -> None:
         return found + 8 * hint
 
     changed(patient, logits=logits)
-    patient.score, patient.chance = _honest, -170.0
+    patient.score = _dreams
 
 
 def _blind(patient: Patient) -> float:
@@ -375,14 +375,14 @@ def token_predicts_itself(patient: Patient) -> None:
 @family(ddpm, "schedule does not reach noise")
 def noise_ends_too_soon(patient: Patient) -> None:
     patient.model.betas.mul_(0.02)
-    patient.score, patient.chance = _drawn_well, -0.3
+    patient.score, patient.chance = _drawn_well, -0.55
 
 
 @family(ddpm, "schedule does not reach noise")
 def betas_of_a_thousand_steps_in_fifty(patient: Patient) -> None:
     betas: Any = patient.model.betas
     betas[1:] = torch.linspace(1e-4, 0.02, 50)
-    patient.score, patient.chance = _drawn_well, -0.3
+    patient.score, patient.chance = _drawn_well, -0.55
 
 
 def noisy_scores() -> Patient:
@@ -392,4 +392,4 @@ def noisy_scores() -> Patient:
 @family(noisy_scores, "schedule does not reach noise")
 def largest_noise_too_small(patient: Patient) -> None:
     patient.model = dc.models.NoiseConditionalScore(features=2, hidden=(64, 64), most_noise=0.002, least_noise=0.001)
-    patient.score, patient.chance = _drawn_well, -0.3
+    patient.score, patient.chance = _drawn_well, -0.55
