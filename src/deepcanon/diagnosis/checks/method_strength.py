@@ -21,7 +21,7 @@ from deepcanon.diagnosis.patient import Patient, Skip, evaluating
 from deepcanon.diagnosis.repair import FAR, STUCK
 from deepcanon.diagnosis.trial import Course
 
-STAGE, PLACE = "optimizer", 5
+STAGE, PLACE = "family", 95  # after what a family says of its own methods
 
 EXAMPLES = 512
 PENALTIES = ("l1", "l2", "penalty")
