@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
@@ -16,12 +17,13 @@ from torch import nn
 
 import deepcanon as dc
 from deepcanon import catalogue
-from deepcanon.core.display import MOST_ROWS, Pictures, Shown, sentences, table
+from deepcanon.core.display import LARGEST_PAGE, MOST_ROWS, Pictures, Shown, framed, sentences, table
 from deepcanon.core.toy import Toy
 from deepcanon.data.images.image_files import ImageFiles, Reader
 from deepcanon.laws.outcome import Outcome, Outcomes
 from deepcanon.pictures.run_pictures import draw_run
 from deepcanon.train import Observer, Trainer
+from deepcanon.train.live_curve import Course
 
 SHORT = 500
 """The most characters of the line that any object of ours shows."""
@@ -35,6 +37,9 @@ NOT_DISPLAYED = {
     dc.Trainer: "the training at work, which observers are handed",
     dc.Observer: "a base class, whose subclasses are their authors'",
     dc.Doctor: "an observer of a training, whose findings are reports",
+    **dict.fromkeys(
+        (dc.TensorBoard, dc.MLflow, dc.Trackio, dc.Wandb), "an observer that logs to a tool that may be missing"
+    ),
     dc.AnyBatch: "a base class",
     dc.Model: "a base class",
 }
@@ -214,10 +219,14 @@ def test_what_ends_a_cell_is_a_small_table(everything: dict[str, Any]) -> None:
         "Compared": ("softmax_regression", "log loss", "report.html"),
         "check": ("holds", "measured"),
         "microscope": ("torch.autograd",),
+        "model": ("MLP(features=2, classes=2, hidden=(16,))", "net.0", "weight 16x2, bias 16", "predict", "relu"),
+        "graph data": ("karate", "Mr. Hi", "node 33"),
+        "Finding": tuple(everything["Finding"].says[:1]),
     }.items():
         html = everything[name]._repr_html_()
         page = Page(html)
-        assert len(html) < 10_000
+        around = re.sub(r'srcdoc="[^"]*"', "", re.sub(r"base64,[^\"]*", "", html))
+        assert len(around) < 20_000
         assert "table" in page.tags
         for word in words:
             assert word in page.text, (name, word, page.text)
@@ -246,15 +255,51 @@ def test_names_that_are_scripts_stay_text(everything: dict[str, Any], tmp_path: 
     )
     pictures = everything["Run"].pictures[:1]
     (tmp_path / "<script>.png").write_bytes(pictures[0].read_bytes())
-    shown = [data, spoiled, outcomes, finding, run, spoiled_comparison, Pictures([tmp_path / "<script>.png"])]
+    edges = torch.tensor([[0, 1], [1, 0]])
+    graph = dc.Graph(edges, nodes=2, names=(SCRIPT, SCRIPT))
+    model = named_script()
+    course = Course(SCRIPT, SCRIPT, [{"kind": "step", "step": 1, "loss": 1.0, "terms": {SCRIPT: 1.0, "b": 0.0}}])
+    shown = [
+        graph,
+        model,
+        course,
+        data,
+        spoiled,
+        outcomes,
+        finding,
+        run,
+        spoiled_comparison,
+        Pictures([tmp_path / "<script>.png"]),
+    ]
     for each in shown:
         page = Page(each._repr_html_())
         assert "script" not in page.tags, type(each)
         assert "<script>" in page.text, type(each)
         assert set(page.tags) <= {
             "div", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "p", "img", "figure",
-            "figcaption", "small", "wbr", "span",
+            "figcaption", "small", "wbr", "span", "svg", "g", "line", "circle", "polyline", "polygon", "rect", "text",
+            "title", "br",
         }  # fmt: skip
+
+
+def named_script() -> Any:
+    """A model of a user, with a script for an argument and for the name of a layer."""
+
+    class Own(Toy):
+        def __init__(self, features: int, words: str) -> None:
+            super().__init__(features)
+            self.add_module(SCRIPT, nn.Linear(1, 1))
+
+    return Own(2, SCRIPT)
+
+
+def test_a_page_inside_a_notebook_reaches_nothing_around_it(everything: dict[str, Any]) -> None:
+    for name in ("microscope", "Compared"):
+        html = everything[name]._repr_html_()
+        assert re.findall(r'sandbox="([^"]*)"', html) == ["allow-scripts"]  # without its origin
+        assert "<script" not in html.replace(html[html.index("<iframe") :], "")
+    assert "too much to be shown" in framed("x" * (LARGEST_PAGE + 1), "page")
+    assert "iframe" not in framed("x" * (LARGEST_PAGE + 1), "page")
 
 
 def test_long_tables_and_lists_are_cut() -> None:

@@ -40,7 +40,11 @@ from deepcanon.data import from_tensors as from_tensors
 from deepcanon.data import load_data as load_data
 from deepcanon.diagnosis.doctor import doctor as doctor
 from deepcanon.diagnosis.during_training import Doctor as Doctor
+from deepcanon.interop.mlflow_tracker import MLflow as MLflow
 from deepcanon.interop.pretrained_folder import from_pretrained as from_pretrained
+from deepcanon.interop.tensorboard_tracker import TensorBoard as TensorBoard
+from deepcanon.interop.wandb_tracker import Trackio as Trackio
+from deepcanon.interop.wandb_tracker import Wandb as Wandb
 from deepcanon.laws import check as check
 from deepcanon.questions import insight as insight
 from deepcanon.questions import microscope as microscope
@@ -53,5 +57,6 @@ from deepcanon.train import Result as Result
 from deepcanon.train import Trainer as Trainer
 from deepcanon.train import evaluate as evaluate
 from deepcanon.train import fit as fit
+from deepcanon.train.film import Film as Film
 
 __version__: str

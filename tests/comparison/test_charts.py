@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from deepcanon.comparison.charts import HEIGHT, LONGEST, WIDTH, Scale, cloud, growth, ladder, lines, spread
+from deepcanon.comparison.charts import HEIGHT, LONGEST, WIDTH, cloud, growth, ladder, lines
+from deepcanon.core.svg import Scale, spread
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -28,6 +28,16 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file i
 Watched = Annotated[
     bool, typer.Option("--doctor", help="Have the doctor watch the training and warn as soon as something is ill.")
 ]
+LogTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log-to", help="Log to tensorboard, mlflow, trackio or wandb, too; may be given again.", metavar="TOOL"
+    ),
+]
+Filmed = Annotated[
+    bool,
+    typer.Option("--film", help="Draw samples, decisions and texts at a dozen steps, with the same random numbers."),
+]
 OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")]
 
 Exact = Annotated[bool, typer.Option("--exact", help="Search exactly: no more probable text is missed.")]
@@ -140,13 +150,22 @@ def use_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def watching(doctor: bool, notify: Callable[[str], None]) -> list[Any]:
-    """The observers that a training is to have: the doctor, if it is asked for."""
-    if not doctor:
-        return []
-    from deepcanon.diagnosis.during_training import Doctor
+def watching(doctor: bool, film: bool, log_to: Iterable[str] | None, notify: Callable[[str], None]) -> list[Any]:
+    """The observers that a training is to have, if asked for: the doctor, the film, those that log to other tools."""
+    observers: list[Any] = []
+    if doctor:
+        from deepcanon.diagnosis.during_training import Doctor
 
-    return [Doctor(notify)]
+        observers.append(Doctor(notify))
+    if film:
+        from deepcanon.train.film import Film
+
+        observers.append(Film())
+    if log_to:
+        from deepcanon.interop.trackers import tracker
+
+        observers += [tracker(tool) for tool in dict.fromkeys(log_to)]
+    return observers
 
 
 def _is_number(word: str) -> bool:

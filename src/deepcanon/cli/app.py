@@ -28,6 +28,7 @@ from deepcanon.cli.resume import resume
 from deepcanon.cli.runs import runs
 from deepcanon.cli.sample import sample
 from deepcanon.cli.show import show
+from deepcanon.cli.studio import studio
 from deepcanon.cli.study import study
 from deepcanon.cli.train import train
 from deepcanon.cli.translate import translate
@@ -104,6 +105,7 @@ app.command("list", cls=Command, rich_help_panel=LOOK)(list_models)
 app.command("show", cls=Command, rich_help_panel=LOOK)(show)
 app.command("data", cls=Command, rich_help_panel=LOOK)(data)
 app.command("runs", cls=Command, rich_help_panel=LOOK)(runs)
+app.command("studio", cls=Command, rich_help_panel=LOOK)(studio)
 app.command("demo", cls=Command, rich_help_panel=LOOK)(demo)
 app.command("microscope", cls=NamingCommand, rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(microscope)
 app.command("insight", cls=NamingCommand, rich_help_panel=LOOK, context_settings=MODEL_OPTIONS)(insight)

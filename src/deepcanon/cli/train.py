@@ -9,7 +9,9 @@ import typer
 
 from deepcanon.cli._early import check_data, check_model
 from deepcanon.cli._parse import (
+    Filmed,
     Json,
+    LogTo,
     OverwriteRun,
     Own,
     Threads,
@@ -41,6 +43,8 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The folder of the run.", metavar="DIR")] = None,
     overwrite: OverwriteRun = False,
     doctor: Watched = False,
+    film: Filmed = False,
+    log_to: LogTo = None,
     threads: Threads = None,
     own: Own = None,
     json: Json = False,
@@ -65,6 +69,6 @@ def train(
     printer = Output(json)
     for sentence in untrained(asked):
         printer.say(sentence)
-    observers = watching(doctor, printer.say)
+    observers = watching(doctor, film, log_to, printer.say)
     run = Run.train(asked, data, out=out, overwrite=overwrite, notify=printer.say, observers=observers, **given)
     report(printer, run, as_trained(run))

@@ -6,11 +6,10 @@ import html
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from statistics import median
 
-Point = tuple[float, float]
+from deepcanon.core.svg import Point, Scale, middle, number, spread
 
 WIDTH, HEIGHT = 320, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 30
@@ -24,53 +23,11 @@ FAR = 10.0
 """The factor of the distance from the best value to the median by which a value may lie below the best to be drawn."""
 
 
-def number(value: float) -> str:
-    """A number to read: four digits, with a true minus sign.
-
-    >>> number(-0.123456), number(12000.0)
-    ('−0.1235', '12,000')
-    """
-    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A linear map from values to coordinates."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-    def ticks(self, count: int = 4) -> list[float]:
-        """Round values inside the range.
-
-        >>> Scale(0.1, 9.7, 0, 1).ticks()
-        [2.0, 4.0, 6.0, 8.0]
-        """
-        raw = (self.high - self.low) / count
-        power: float = 10.0 ** math.floor(math.log10(raw))
-        step = next(size * power for size in (1, 2, 5, 10) if size * power >= 0.7 * raw)
-        first = math.ceil(self.low / step)
-        return [round(i * step, 12) for i in range(first, math.floor(self.high / step) + 1)]
-
-
-def spread(values: Sequence[float], margin: float = 0.06) -> tuple[float, float]:
-    """The range of values with some room around; never empty."""
-    low, high = min(values), max(values)
-    room = margin * (high - low) or max(1e-9, abs(high) * 0.1) or 1.0
-    return low - room, high + room
-
-
 def lines(series: Sequence[Sequence[Point]], x_label: str, pale: Sequence[Sequence[Point]] = ()) -> str:
     """Curves in one chart; the ``pale`` ones in the background. The vertical range is that of most values."""
     every = [point for curve in (*series, *pale) for point in curve]
     across = Scale(*spread([x for x, _ in every], 0.0), LEFT, WIDTH - RIGHT)
-    up = Scale(*_middle([y for _, y in every]), HEIGHT - BOTTOM, TOP)
+    up = Scale(*middle([y for _, y in every]), HEIGHT - BOTTOM, TOP)
     drawn = [_curve(curve, across, up, "pale") for curve in pale] + [
         _curve(curve, across, up, "curve") for curve in series
     ]
@@ -84,7 +41,7 @@ def growth(curves: Mapping[str, Sequence[tuple[float, Sequence[float]]]], x_labe
     counts = sorted({count for curve in curves.values() for count, _ in curve})
     values = [value for curve in curves.values() for _, several in curve for value in several]
     across = Scale(*spread([math.log(count) for count in counts], 0.04), 60, width - right)
-    up = Scale(*_middle(values), height - BOTTOM - 10, TOP)
+    up = Scale(*middle(values), height - BOTTOM - 10, TOP)
     parts = [
         f'<line class="grid" x1="60" x2="{width - right}" y1="{up(tick):.1f}" y2="{up(tick):.1f}"/>'
         f'<text class="tick" x="54" y="{up(tick) + 3.5:.1f}" text-anchor="end">{number(tick)}</text>'
@@ -189,13 +146,6 @@ def _broken(name: str) -> list[str]:
 
 def _cut(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _middle(values: Sequence[float]) -> tuple[float, float]:
-    """The range without the highest and lowest hundredth: the first steps of a training would flatten all others."""
-    ordered = sorted(values)
-    cut = len(ordered) // 50
-    return spread(ordered[cut : len(ordered) - cut])
 
 
 def _curve(points: Sequence[Point], across: Scale, up: Scale, style: str) -> str:

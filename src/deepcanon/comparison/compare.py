@@ -18,7 +18,7 @@ from deepcanon.comparison.sentences import conclusions
 from deepcanon.comparison.support import Forms
 from deepcanon.comparison.tables import Section, failures, sections
 from deepcanon.core import Blueprint, Model, UsageError
-from deepcanon.core.display import Shown, notebook, sentences
+from deepcanon.core.display import Shown, framed, notebook, sentences
 from deepcanon.core.files import free
 from deepcanon.core.reading import Reading, reading_of
 from deepcanon.train.randomness import kept
@@ -60,7 +60,8 @@ class Compared(Shown):
 
     def _repr_html_(self) -> str:
         said = [*self.says, f"The report is {self.report}; all numbers are in {self.numbers}."]
-        return notebook("Comparison", tables_of(self.sections), sentences(said))
+        report = framed(self.report.read_text(encoding="utf-8"), "report") if self.report.is_file() else ""
+        return notebook("Comparison", tables_of(self.sections), sentences(said), report)
 
     def __str__(self) -> str:
         return "\n".join([*self.says, f"The report is {self.report}; all numbers are in {self.numbers}."])
@@ -73,6 +74,7 @@ def compare(
     *,
     seeds: int = 1,
     budget: float | None = None,
+    epochs: int | None = None,
     baselines: str | Sequence[str] = "default",
     cost: str | Mapping[str, float] | None = None,
     learning_curve: bool = False,
@@ -88,8 +90,8 @@ def compare(
     ``models`` are names, with arguments where wanted (``"vae:latent=4"``), or classes; without any, some that suit the
     data are chosen, and the report says why. Each gets the form of the data that it models: images as zeros and ones,
     or dequantized. Called again with the same folder, it goes on where it was broken off. ``budget`` is the most
-    seconds for each training, of a model or of a baseline, which ends after a part of its fit; ``notify`` is called
-    with the progress.
+    seconds for each training, of a model or of a baseline, which ends after a part of its fit; with ``epochs``, models
+    are trained for so many in place of those of their recipes. ``notify`` is called with the progress.
 
     ``baselines`` stand next to them, trained on the same split: all that suit the data, some by name, or ``"none"``.
     ``cost`` says what mistakes cost, ``{"ill": 10, "well": 1}`` for missing an example of a class, or ``{"under": 3,
@@ -117,7 +119,7 @@ def compare(
                 notify(sentence)
         others = baselines_for(baselines, candidates, forms.with_all_sizes)
     content = run_jobs(
-        candidates, forms, folder, seeds=seeds, budget=budget, baselines=others,
+        candidates, forms, folder, seeds=seeds, budget=budget, epochs=epochs, baselines=others,
         cost=None if cost is None else read_cost(cost), learning_curve=learning_curve, chosen=chosen, notify=notify,
         quiet=quiet,
     )  # fmt: skip

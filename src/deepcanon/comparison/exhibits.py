@@ -13,11 +13,12 @@ import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
-from deepcanon.comparison.charts import Point, cloud, growth, lines
+from deepcanon.comparison.charts import cloud, growth, lines
 from deepcanon.comparison.record import Entry
 from deepcanon.comparison.tables import Row, Section
 from deepcanon.core import Blueprint, Model, conditioned
 from deepcanon.core.roles import Samples
+from deepcanon.core.svg import Point
 from deepcanon.data import Dataset
 from deepcanon.data.transforms.forms import black_and_white
 from deepcanon.pictures import confusion, image_grid

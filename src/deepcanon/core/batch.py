@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core.display import Shown
+from deepcanon.core.display import Shown, notebook, table
 from deepcanon.core.errors import DataError
 from deepcanon.core.graph import Graph
 from deepcanon.core.padding import valid_positions
+from deepcanon.core.sketch import batch_sketch
 from deepcanon.core.sparse import Sparse
 
 
@@ -30,6 +31,9 @@ class AnyBatch(Shown):
     positions: Tensor | None = field(default=None, kw_only=True, repr=False)
     """Of a selection, where its examples stand in the data set, (B,); None for a data set, and where there is no such
     place: for the nodes of one graph and for two domains, each of which has an order of its own."""
+
+    def _repr_html_(self) -> str:
+        return notebook(f"{type(self).__name__}: {self.noun}", table([], self._facts().items()), batch_sketch(self))
 
     @property
     def inputs(self) -> tuple[Any, ...]:

@@ -36,6 +36,9 @@ MOST_PICTURES = 12
 LARGEST_PICTURE = 2**23
 """The most pictures that a notebook displays at once, and the most bytes of one."""
 
+LARGEST_PAGE = 2**23
+"""The most characters of a page that a notebook displays: it is stored in the notebook."""
+
 
 class _Brief(reprlib.Repr):
     """The few words of a value: of tensors and arrays their type and shape, of collections the first few."""
@@ -107,6 +110,18 @@ class Pictures(list[Path]):
 def image(content: bytes) -> str:
     """A PNG image inside of HTML, no wider than there is room."""
     return f'<img style="max-width: 100%" src="data:image/png;base64,{base64.b64encode(content).decode()}">'
+
+
+def framed(page: str, title: str, height: int = 640) -> str:
+    """A whole page inside of HTML, in a frame of its own: its scripts run, and reach nothing of the page around it."""
+    if len(page) > LARGEST_PAGE:
+        return (
+            f"<p>{_text(f'The page has {len(page) / 2**20:.0f} MB, too much to be shown here: save it as a file.')}</p>"
+        )
+    style = f"width: 100%; height: {height}px; border: 1px solid rgb(128 128 128 / 0.4)"
+    return (
+        f'<iframe sandbox="allow-scripts" title="{_text(title)}" style="{style}" srcdoc="{html.escape(page)}"></iframe>'
+    )
 
 
 def notebook(title: str, *parts: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from deepcanon.core.display import Shown, image, notebook, sentences
+from deepcanon.core.display import Shown, image, notebook, sentences, table
 from deepcanon.core.files import with_folder, writable, write_json, write_whole
 
 
@@ -32,7 +32,8 @@ class Finding(Shown):
         return {"says": self.says[0] if self.says else "", "numbers": list(self.numbers)}
 
     def _repr_html_(self) -> str:
-        return notebook("Finding", image(drawn(self.figure)), sentences(self.says))
+        single = [(name, value) for name, value in self.numbers.items() if isinstance(value, int | float | str)]
+        return notebook("Finding", image(drawn(self.figure)), sentences(self.says), table([], single))
 
     def save(self, folder: Path | str, name: str, *, overwrite: bool = False) -> list[Path]:
         """Write ``NAME.png`` and ``NAME.json`` into the folder, each whole or not at all."""

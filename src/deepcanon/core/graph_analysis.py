@@ -12,10 +12,11 @@ from torch import Tensor
 
 from deepcanon.core import graph_communities, graph_making
 from deepcanon.core.chebyshev import chebyshev_coefficients, chebyshev_sum
-from deepcanon.core.display import Shown
+from deepcanon.core.display import Shown, notebook, table
 from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.graph_making import NeighborWeight
 from deepcanon.core.graph_spectrum import DENSE, Spectrum, component_positions
+from deepcanon.core.sketch import graph_sketch
 from deepcanon.core.sparse import Sparse
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ LAPLACIANS: dict[str, Any] = {
 
 class GraphAnalysis(Shown):
     """The questions that a :class:`Graph` answers beyond its operators."""
+
+    def _repr_html_(self) -> str:
+        return notebook("Graph", table([], self._facts().items()), graph_sketch(self._whole))
 
     @classmethod
     def from_networkx(cls, graph: Any, weight: str | None = "weight") -> Self:

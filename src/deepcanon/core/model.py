@@ -18,6 +18,7 @@ from deepcanon.core.display import LONGEST, in_few_words
 from deepcanon.core.errors import shortened
 from deepcanon.core.metered import Metered
 from deepcanon.core.recipe import Recipe
+from deepcanon.core.shown_model import shown_model
 from deepcanon.core.turn import B, Descend, Terms, Turn
 
 Support = Literal["binary", "spins", "categorical", "gray levels", "real", "mixed", "any"]
@@ -77,6 +78,9 @@ class Model(nn.Module, ABC, Generic[B]):
 
     def __str__(self) -> str:
         return nn.Module.__repr__(self)
+
+    def _repr_html_(self) -> str:
+        return shown_model(self)
 
     @abstractmethod
     def loss(self, batch: B) -> Terms:

@@ -11,8 +11,9 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import AnyBatch, Graph, GraphBatch, LabeledPairs, UsageError
-from deepcanon.core.display import Shown
+from deepcanon.core.display import Shown, notebook, table
 from deepcanon.core.plural import counted
+from deepcanon.core.sketch import batch_sketch, class_bars
 from deepcanon.core.turn import B
 from deepcanon.data.images.image_files import ImageFiles
 
@@ -89,6 +90,15 @@ class Dataset(Shown, Generic[B]):
         named = {"labels": self.labels, "target": self.target, "source": self.source}
         about = {"name": self.name, "kind": self.kind, "shape": self.shape, **counts, "sizes": dict(self.sizes)}
         return {**about, **{name: value for name, value in named.items() if value}}
+
+    def _repr_html_(self) -> str:
+        about = {name: value for name, value in self._facts().items() if name != "name"}
+        named = [column["name"] for column in self.preprocessing.get("columns", ()) if "name" in column]
+        columns = [("columns", named)] if named else []
+        classes = "" if self.labels == () else class_bars(self.train.labels, self.labels)
+        return notebook(
+            self.name, table([], [*about.items(), *columns]), classes, batch_sketch(self.train, self.labels)
+        )
 
     @property
     def model_sizes(self) -> dict[str, int]:

@@ -34,6 +34,8 @@ class Diagnosis(Shown):
     grade: Grade = "fault"
     check: str = ""
     """The name of the check, filled in by the doctor."""
+    change: Mapping[str, Any] = field(default_factory=dict)
+    """The training settings that make the change, where it is one of settings: ``{"lr": 0.001}``."""
     explains: tuple[str, ...] = ()
     """What later checks saw that this cause explains, filled in by the doctor."""
 
@@ -59,6 +61,7 @@ class Diagnosis(Shown):
             "advice": self.advice,
             "confirmed_by": self.confirmed_by,
             "margin": self.margin,
+            "change": dict(self.change),
             "explains": list(self.explains),
         }
 

@@ -57,6 +57,15 @@ def activation_maps(model: nn.Module, batch: AnyBatch, *, example: int = 0, chan
         example: The number of the image that is shown.
         channels: How many channels of each layer to show, those with the largest mean absolute activation first.
     """
+    numbers, says = measured_maps(model, batch, example, channels)
+    dead, count = _dead(numbers["layers"])
+    return Finding(numbers, _figure(images_of(batch)[example], numbers["layers"], dead, count), says)
+
+
+def measured_maps(
+    model: nn.Module, batch: AnyBatch, example: int = 0, channels: int = 8
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The numbers and the sentences of :func:`activation_maps`, without its figure, which takes longer than they do."""
     images = images_of(batch)
     if not 0 <= example < len(images):
         raise UsageError(f"there are {counted(len(images), 'image')}, numbered from 0 (got {example})")
@@ -80,13 +89,18 @@ def activation_maps(model: nn.Module, batch: AnyBatch, *, example: int = 0, chan
                 "maps": found[example, strongest].tolist(),
             }
         )
-    dead, count = sum(layer["dead"] for layer in layers), sum(layer["channels"] for layer in layers)
+    dead, count = _dead(layers)
     last = layers[-1]
     says = (
         f"{dead} of {counted(count, 'channel')} are zero for all {counted(len(images), 'image')}.",
         f"Of the feature maps of the last convolution, in {last['layer']}, {last['zeros']:.0%} is zero.",
     )
-    return Finding({"example": example, "layers": layers}, _figure(images[example], layers, dead, count), says)
+    return {"example": example, "layers": layers}, says
+
+
+def _dead(layers: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    """The number of dead channels, and of all."""
+    return sum(layer["dead"] for layer in layers), sum(layer["channels"] for layer in layers)
 
 
 def _figure(image: Tensor, layers: Sequence[dict[str, Any]], dead: int, count: int) -> Figure:

@@ -129,6 +129,16 @@ def receptive_field(model: nn.Module, batch: AnyBatch, *, layer: str | None = No
         batch: Images; the effective field is a mean over them.
         layer: The last layer to measure; by default that of the last convolution.
     """
+    numbers, says = measured_fields(model, batch, layer)
+    rows = numbers["layers"]
+    slopes = {row["layer"]: torch.tensor(row["map"]) for row in rows}
+    return Finding(numbers, _figure(rows, slopes, numbers["image"]), says)
+
+
+def measured_fields(
+    model: nn.Module, batch: AnyBatch, layer: str | None = None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The numbers and the sentences of :func:`receptive_field`, without its figure, which takes longer than they do."""
     images = images_of(batch)
     one = batch.select(torch.zeros(1, dtype=torch.long, device=images.device))
     outputs = outputs_of(model, one.inputs)
@@ -150,7 +160,7 @@ def receptive_field(model: nn.Module, batch: AnyBatch, *, layer: str | None = No
         f"side {deepest['effective_side']:.1f}, {deepest['effective_share']:.0%} of the field within the image.",
         f"Half of its gradient lies on {counted(deepest['half_pixels'], 'pixel')}.",
     )
-    return Finding(numbers, _figure(rows, {name: slopes[name] for name in chosen}, sides), says)
+    return numbers, says
 
 
 def _growing(fields: Mapping[str, Field], maps: Mapping[str, Sequence[int]], last: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deepcanon.core import UsageError
-from deepcanon.core.display import Shown, notebook, table
+from deepcanon.core.display import Shown, framed, notebook, table
 from deepcanon.core.files import with_folder, writable
 from deepcanon.core.plural import counted
 from deepcanon.microscopy.tape import Group, Place, Record, Tape
@@ -91,9 +91,12 @@ class ComputeGraph(Shown):
         return {"title": self.title, **counts, "loss": self.loss}
 
     def _repr_html_(self) -> str:
+        from deepcanon.microscopy.page import as_page
+
         checks = [[check.name, "holds" if check.holds else "FAILS", check.gap, check.detail] for check in self.checks]
         head = ["check", "", "gap", "what was compared"]
-        return notebook("ComputeGraph", table([], self._facts().items()), table(head, checks) if checks else "")
+        found = table([], self._facts().items()), table(head, checks) if checks else ""
+        return notebook("ComputeGraph", *found, framed(as_page(self), self.title))
 
     @property
     def loss(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from matplotlib.axes import Axes
@@ -221,20 +222,42 @@ def function_plot(
     return figure
 
 
-def principal_plane(z: Tensor) -> tuple[Tensor, tuple[str, str]]:
-    """Codes in two dimensions, (B, 2), with the names of the axes: themselves, or their principal components."""
+@dataclass(frozen=True)
+class Plane:
+    """A plane through codes: ``of`` gives the points of codes, (B, 2), and ``codes`` those of points of the plane."""
+
+    center: Tensor
+    directions: Tensor
+    """Two unit vectors at right angles, (2, latent)."""
+    names: tuple[str, str]
+
+    def of(self, z: Tensor) -> Tensor:
+        return (z.detach().cpu().double().flatten(1) - self.center) @ self.directions.T
+
+    def codes(self, points: Tensor) -> Tensor:
+        return points.double() @ self.directions + self.center
+
+
+def plane_of(z: Tensor) -> Plane:
+    """The plane of codes of two dimensions, or that of the first two principal components of others."""
     codes = z.detach().cpu().double().flatten(1)
     if codes.shape[1] < 2:
         raise UsageError(f"a map of codes needs at least two dimensions, got {codes.shape[1]}")
     if codes.shape[1] == 2:
-        return codes, ("latent 1", "latent 2")
-    centered = codes - codes.mean(0)
-    _, widths, directions = torch.linalg.svd(centered, full_matrices=False)
+        return Plane(torch.zeros_like(codes[0]), torch.eye(2, dtype=codes.dtype), ("latent 1", "latent 2"))
+    center = codes.mean(0)
+    _, widths, directions = torch.linalg.svd(codes - center, full_matrices=False)
     largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
     directions = directions * largest.sign()  # a component has no sign of its own; this one never flips
     shares = (widths.square() / widths.square().sum().clamp_min(torch.finfo(torch.float64).tiny)).tolist()
     first, second = (f"component {i + 1} ({shares[i]:.0%} of the variance)" for i in (0, 1))
-    return centered @ directions[:2].T, (first, second)
+    return Plane(center, directions[:2], (first, second))
+
+
+def principal_plane(z: Tensor) -> tuple[Tensor, tuple[str, str]]:
+    """Codes in two dimensions, (B, 2), with the names of the axes: themselves, or their principal components."""
+    plane = plane_of(z)
+    return plane.of(z), plane.names
 
 
 def _classes(axes: Axes, points: Tensor, classes: Tensor, labels: Sequence[str], size: float) -> None:

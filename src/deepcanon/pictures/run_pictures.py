@@ -22,7 +22,6 @@ from deepcanon.core import (
     draw,
     drawing_from,
     eval_mode,
-    given_batch,
 )
 from deepcanon.core.display import Pictures
 from deepcanon.core.plural import counted
@@ -52,7 +51,7 @@ from deepcanon.pictures.images import Limits, image_grids, rows
 from deepcanon.pictures.mappings import mapping
 from deepcanon.pictures.matrices import confusion
 from deepcanon.pictures.points import decision_map, example_map, function_plot, latent_map, scatter, truth_plot
-from deepcanon.pictures.scene import Data, Scene, in_chunks
+from deepcanon.pictures.scene import Data, Scene, codes_of, in_chunks
 from deepcanon.pictures.sequence_pictures import (
     aligned,
     attended,
@@ -97,10 +96,21 @@ def run_figures(
     """The figures of :func:`draw_run` by name; none is written."""
     scene = Scene.of(model, data, seed)
     drawn: dict[str, Figure] = {}
-    if len(history) > 1:  # a single point, as of a model that learns in one step, is not a curve
-        drawn["curves"] = curves(history, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
-    with eval_mode(model), drawing_from(scene.generator()):
-        for picture in PICTURES:
+    numbers = [record for record in history if record["kind"] != "picture"]
+    if len(numbers) > 1:  # a single point, as of a model that learns in one step, is not a curve
+        drawn["curves"] = curves(numbers, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
+    return drawn | _shown(scene, PICTURES)
+
+
+def film_figures(model: Model[Any], data: Data, seed: int = 0) -> dict[str, Figure]:
+    """Those figures of a run by name that are worth a film: what the model draws, decides and writes, by one noise."""
+    return _shown(Scene.of(model, data, seed), FILMED)
+
+
+def _shown(scene: Scene, pictures: Sequence[Callable[[Scene], dict[str, Figure]]]) -> dict[str, Figure]:
+    drawn: dict[str, Figure] = {}
+    with eval_mode(scene.model), drawing_from(scene.generator()):
+        for picture in pictures:
             drawn |= picture(scene)
     return drawn
 
@@ -135,13 +145,23 @@ def _classified(scene: Scene) -> dict[str, Figure]:
     drawn = {"confusion": confusion(matrix, scene.data.labels, title)}
     if scene.images and right < 1:
         drawn["mistakes"] = _mistakes(scene, probabilities, predicted, true)
-    if scene.planar and classes <= TOLD_APART:
-        drawn["decision_map"] = decision_map(
-            lambda x: in_chunks(lambda part: model.predict(part.x, how="mean"), Batch(x)),
-            batch.x, batch.y, scene.data.labels, f"Decision regions, with {scene.split} data: accuracy {right:.2%}",
-            _plane(scene),
-        )  # fmt: skip
     return drawn
+
+
+def _decided(scene: Scene) -> dict[str, Figure]:
+    model, batch = scene.model, scene.batch
+    if not isinstance(model, Predicts) or not isinstance(batch, Labeled) or batch.y.is_floating_point():
+        return {}
+    if not scene.planar or model.predict(batch.x[:1], how="mean").shape[1] > TOLD_APART:
+        return {}
+    right = float((in_chunks(lambda part: model.predict(part.x), batch) == batch.y.cpu()).double().mean())
+    title = f"Decision regions, with {scene.split} data: accuracy {right:.2%}"
+    return {
+        "decision_map": decision_map(
+            lambda x: in_chunks(lambda part: model.predict(part.x, how="mean"), Batch(x)),
+            batch.x, batch.y, scene.data.labels, title, _plane(scene),
+        )
+    }  # fmt: skip
 
 
 def _plane(scene: Scene) -> tuple[str, str]:
@@ -298,12 +318,7 @@ def _encoded(scene: Scene) -> dict[str, Figure]:
     shown = isinstance(scene.model, MapsExamples)  # among its own points
     if shown or int(batch.y.max()) >= TOLD_APART:
         return {}
-
-    def code(part: Batch) -> Tensor:
-        z = given_batch(model, part).encode(part.x)
-        return (z.mean if isinstance(z, Distribution) else z).flatten(1)
-
-    codes = in_chunks(code, batch)
+    codes = codes_of(model, batch)
     if codes.shape[1] < 2:
         return {}
     title = f"{model.name()}: codes of {len(codes)} {scene.split} examples"
@@ -324,7 +339,10 @@ def _placed(scene: Scene) -> dict[str, Figure]:
 
 
 PICTURES = (
-    _classified, graphed, paired, graph_rows, sampled_graphs, _regressed, _completed, _sampled, _reconstructed,
-    _gallery, _mapped, _filtered, _encoded, _placed, neighbored, _updated, attended, forecasted, filmed, continued,
-    aligned, translated, captioned, illustrated, written, sounded, branched,
+    _classified, _decided, graphed, paired, graph_rows, sampled_graphs, _regressed, _completed, _sampled,
+    _reconstructed, _gallery, _mapped, _filtered, _encoded, _placed, neighbored, _updated, attended, forecasted,
+    filmed, continued, aligned, translated, captioned, illustrated, written, sounded, branched,
 )  # fmt: skip
+
+FILMED = (_sampled, _reconstructed, _decided, written, forecasted)
+"""Pictures that are drawn in the course of a training, too."""

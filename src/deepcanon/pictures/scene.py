@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Generator, Tensor
+from torch.distributions import Distribution
 
 from deepcanon.core import Batch, Model, Videos, given_batch
 from deepcanon.pictures.images import Limits
@@ -129,3 +130,13 @@ def in_chunks(output: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
     order = torch.arange(len(batch), device=batch.x.device)
     parts = [order[start : start + CHUNK] for start in range(0, len(batch), CHUNK)]
     return torch.cat([output(batch.select(part)).cpu() for part in parts])
+
+
+def codes_of(model: Any, batch: Batch) -> Tensor:
+    """The codes of examples, (B, latent): of a posterior its mean."""
+
+    def code(part: Batch) -> Tensor:
+        z = given_batch(model, part).encode(part.x)
+        return (z.mean if isinstance(z, Distribution) else z).flatten(1)
+
+    return in_chunks(code, batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -104,18 +105,34 @@ def attended(scene: Scene) -> dict[str, Figure]:
         return {"attention": _crossing(scene, model, first)}
     if not isinstance(model, Attends) or not (vocabulary or isinstance(first, LabeledSequences)):
         return {}
-    if isinstance(first, SentencePairs):  # without the padding
-        x, *others = (first.x[:, : first.lengths], None, first.segments[:, : first.lengths])
+    maps, names = attention_in(model, first)
+    title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
+    return {"attention": attention_heads(maps, names, title=title)}
+
+
+def attention_in(model: Any, one: Any) -> tuple[Tensor, list[str]]:
+    """The attention of each head in one sequence or image, (layers, heads, T, T), and a name of each position."""
+    vocabulary = model.vocabulary
+    if one.x.ndim == 4:
+        maps = model.attention_maps(one.x)[:, 0]
+        return maps, _patches(maps.shape[-1])
+    if isinstance(one, SentencePairs):  # without the padding
+        x, *others = (one.x[:, : one.lengths], None, one.segments[:, : one.lengths])
     else:
-        most = ATTENDED if first.x.ndim == 2 else ALL
-        x, *others = (first.x[:, : min(most, int(getattr(first, "lengths", most)))],)
-    maps = model.attention_maps(x, *others)[:, 0]  # (layers, heads, T, T)
+        most = ATTENDED if one.x.ndim == 2 else ALL
+        x, *others = (one.x[:, : min(most, int(getattr(one, "lengths", most)))],)
+    maps = model.attention_maps(x, *others)[:, 0]
     tokens = x.ndim == 2 and bool(vocabulary)
     numbers = [str(i) if i % TENTH == 0 else "" for i in range(1, x.shape[1] + 1)]
     names = [vocabulary[code] for code in x[0].tolist()] if tokens else numbers
-    names = ["<class>"] * (maps.shape[-1] - len(names)) + names  # which a classifier may put before them
-    title = f"{model.name()} on {scene.data.name}: attention of each head in a sequence of {scene.split}"
-    return {"attention": attention_heads(maps, names, title=title)}
+    return maps, ["<class>"] * (maps.shape[-1] - len(names)) + names  # which a classifier may put before them
+
+
+def _patches(count: int) -> list[str]:
+    """The names of the patches of an image, by row and column, after the class token, if there is one."""
+    side = math.isqrt(count)
+    places = [f"{i // side + 1}, {i % side + 1}" for i in range(side * side)]
+    return ["<class>"] * (count - side * side) + places
 
 
 def _crossing(scene: Scene, model: CrossAttends, pair: SequencePairs) -> Figure:

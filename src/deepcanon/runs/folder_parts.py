@@ -6,8 +6,8 @@ from pathlib import Path
 
 from deepcanon.core.errors import UsageError
 
-PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures")
-"""What a run consists of."""
+PARTS = ("run.json", "log.jsonl", "checkpoints", "model.safetensors", "pictures", "looks", "tensorboard", "wandb")
+"""What a run consists of; ``looks`` holds what was found in it afterwards, the last two what was logged to a tool."""
 
 BEGINNING = ".beginning"
 """Marks a folder whose run is not complete enough to be resumed; what stands next to it may be replaced."""

@@ -26,9 +26,9 @@ MOST_NAMED = 5
 
 
 class Record(TypedDict):
-    """A record of the log: means of the terms over a few steps, or the validation at the end of an epoch."""
+    """A record of the log: means of the terms over a few steps, the validation after an epoch, or a frame of a film."""
 
-    kind: Literal["step", "epoch"]
+    kind: Literal["step", "epoch", "picture"]
     step: int
     epoch: int
     seconds: float
@@ -37,6 +37,8 @@ class Record(TypedDict):
     lr: NotRequired[float | None]
     grad_norm: NotRequired[float | None]
     valid: NotRequired[dict[str, float | None]]
+    name: NotRequired[str]
+    """Of a picture: ``pictures/film/NAME-STEP.png`` is its file."""
 
 
 def log_lines(records: Iterable[Mapping[str, Any]], running: int) -> tuple[bytes, int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from deepcanon.core.display import Pictures, Shown, notebook, scores_table, sentences, table
 from deepcanon.runs.folder import RunFolder
+from deepcanon.train.live_curve import curve_of
 
 
 class ShownRun(Shown):
@@ -28,7 +29,7 @@ class ShownRun(Shown):
         about = {name: value for name, value in self._facts().items() if name != "test"}
         scores = {split: self._results.get(split, {}) for split in ("train", "valid", "test")}
         said = sentences(self._results.get("says", []))
-        return notebook("Run", table([], about.items()), scores_table(scores), said)
+        return notebook("Run", table([], about.items()), scores_table(scores), said, curve_of(self.folder.log()))
 
     @property
     def _results(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from deepcanon.core import DivergenceError, Model, Terms, UsageError
+from deepcanon.core import DivergenceError, Model, Terms, Turn, UsageError
 from deepcanon.core.files import as_json
 from deepcanon.core.plural import counted
 from deepcanon.core.settings import Settings
@@ -24,6 +24,7 @@ from deepcanon.train.scores import OF_CLASSES, OF_TARGETS
 from deepcanon.train.steps import Descender
 
 if TYPE_CHECKING:
+    from deepcanon.train.result import Result
     from deepcanon.train.trainer import Trainer
 
 HIGHER_IS_BETTER = frozenset({"accuracy", "exact_match", "log_prob", "r2", *OF_CLASSES})
@@ -61,6 +62,9 @@ class Observer:
     def begin(self, trainer: Trainer) -> None:
         """Called before the first step, and again when a run is resumed."""
 
+    def turn(self, trainer: Trainer, turn: Turn[Any], terms: Terms) -> None:
+        """Called after each of the model's turns that a step plays, with the terms of its loss."""
+
     def step(self, trainer: Trainer, terms: Terms) -> None:
         """Called after each step with the terms of its loss, tensors on the device: ``item()`` waits for it."""
 
@@ -69,6 +73,9 @@ class Observer:
 
     def end(self, trainer: Trainer) -> None:
         """Called when the training ends, also where it fails."""
+
+    def done(self, trainer: Trainer, result: Result) -> None:
+        """Called after ``end`` once a training that did not fail has been measured, with its result."""
 
     def state(self) -> dict[str, Any]:
         """What it must remember: goes into every checkpoint, made of numbers, texts, tensors, lists and mappings."""
@@ -108,9 +115,9 @@ class Log(Observer):
     def epoch(self, trainer: Trainer, valid: dict[str, float]) -> None:
         self.flush(trainer)
         if valid:
-            self._write(
+            self.write(
                 trainer,
-                {"kind": "epoch", **_moment(trainer), "valid": as_json(valid)},
+                {"kind": "epoch", **moment(trainer), "valid": as_json(valid)},
             )
 
     def flush(self, trainer: Trainer, *, sync: bool = False) -> None:
@@ -125,7 +132,7 @@ class Log(Observer):
             self.latest = {name: sum(column) / len(column) for name, column in values.items()}
             loss = sum(self.latest.values())
             trouble = trouble or self._exploding(trainer, loss)
-            record = {"kind": "step", **_moment(trainer), "terms": self.latest, "loss": loss}
+            record = {"kind": "step", **moment(trainer), "terms": self.latest, "loss": loss}
             if any(isinstance(player, Descender) for player in trainer.players):  # a rule without gradient has no rate
                 record["lr"] = trainer.lr()
             norms = [player.norm for player in trainer.players if player.norm is not None]
@@ -134,7 +141,7 @@ class Log(Observer):
         if trainer.world.agree(bool(trouble)):
             raise DivergenceError(f"{trouble or 'training diverged'}; {_advice(trainer)}")
         if record:
-            self._write(trainer, record, sync=sync)
+            self.write(trainer, record, sync=sync)
         elif sync and trainer.run is not None and trainer.world.first:
             self._length = trainer.run.append([], sync=True)
 
@@ -145,7 +152,8 @@ class Log(Observer):
             return ""
         return f"the loss exploded from {self._first:.4g} to {loss:.4g} by step {trainer.step}"
 
-    def _write(self, trainer: Trainer, record: dict[str, Any], *, sync: bool = False) -> None:
+    def write(self, trainer: Trainer, record: dict[str, Any], *, sync: bool = False) -> None:
+        """Add a record, in memory and on disk."""
         self.history.append(record)
         if trainer.run is not None and trainer.world.first:
             self._length = trainer.run.append([record], sync=sync)
@@ -285,7 +293,8 @@ def _fit(model: Model[Any], valid: dict[str, float], asked: bool) -> str:
     return "nll" if "nll" in valid and (bound or valid["nll"] == valid["loss"]) else "loss"
 
 
-def _moment(trainer: Trainer) -> dict[str, Any]:
+def moment(trainer: Trainer) -> dict[str, Any]:
+    """When a record is written: the step, the epoch, and the seconds since the training began."""
     return {"step": trainer.step, "epoch": trainer.epoch, "seconds": round(trainer.seconds(), 3)}
 
 

@@ -1,4 +1,4 @@
-"""Progress: a bar in a terminal, plain lines elsewhere."""
+"""Progress: a bar in a terminal, a curve in a notebook, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Bar(Observer):
         if self._bar is None:
             return
         description = f"{trainer.model.name()} epoch {trainer.epoch}/{trainer.epochs}"
-        numbers = _numbers(self.log.latest, self._valid)
+        numbers = numbers_in_words(self.log.latest, self._valid)
         self._bar.update(
             self._task,
             completed=trainer.step,
@@ -98,14 +98,25 @@ class Lines(Observer):
         self._said = time.monotonic()
         left = trainer.seconds() / max(1, trainer.step) * (trainer.total - trainer.step)
         where = f"epoch {trainer.epoch}/{trainer.epochs}  step {trainer.step}/{trainer.total}"
-        numbers = _numbers(terms, valid)
+        numbers = numbers_in_words(terms, valid)
         rest = f"{timedelta(seconds=round(left))} left"
         say("  ".join(filter(None, (where, numbers, speed_in_words(trainer.speed()), rest))))
 
 
 def progress(log: Log) -> Observer:
     """The progress display that suits the output."""
+    if in_notebook():
+        from deepcanon.train.live_curve import LiveCurve
+
+        return LiveCurve(log)
     return Bar(log) if sys.stdout.isatty() else Lines(log)
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook, which displays what is drawn."""
+    interactive = sys.modules.get("IPython")  # a kernel has imported it before anything of ours
+    shell = interactive.get_ipython() if interactive is not None else None
+    return getattr(shell, "kernel", None) is not None
 
 
 def say(sentence: str) -> None:
@@ -114,7 +125,8 @@ def say(sentence: str) -> None:
     sys.stdout.flush()
 
 
-def _numbers(terms: dict[str, float], valid: dict[str, float]) -> str:
+def numbers_in_words(terms: dict[str, float], valid: dict[str, float]) -> str:
+    """The means of the terms, and what else was measured on the validation split."""
     held_out = {name: value for name, value in valid.items() if name not in terms and name != "loss"}
     shown = {**terms, **{f"valid {name}": value for name, value in held_out.items()}}
     return "  ".join(f"{name} {value:.4g}" for name, value in shown.items())

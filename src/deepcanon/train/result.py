@@ -9,6 +9,7 @@ from typing import Any
 from deepcanon.core import Model
 from deepcanon.core.display import Shown, notebook, scores_table, sentences, table
 from deepcanon.train.health import BaselineScores
+from deepcanon.train.live_curve import curve_of
 from deepcanon.train.scores import ClassScores
 
 
@@ -42,4 +43,4 @@ class Result(Shown):
         about = [(name, value) for name, value in self._facts().items() if name != "test"]
         scores = {"train": self.train, "valid": self.valid, "test": self.test}
         said = sentences([*self.says, *self.course])
-        return notebook("Result", table([], about), scores_table(scores), said)
+        return notebook("Result", table([], about), scores_table(scores), said, curve_of(self.history))

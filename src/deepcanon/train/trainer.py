@@ -258,8 +258,11 @@ class Trainer:
                 player.turn.start()
                 self.world.spread(self.model.state_dict().values())
             if player.turn.due(self.step, self.total):
-                for name, value in player.play(whole, shard, factor, want_norm).items():
+                played = player.play(whole, shard, factor, want_norm)
+                for name, value in played.items():
                     terms[f"{player.turn.name}.{name}" if name in terms else name] = value
+                for observer in self.observers:
+                    observer.turn(self, player.turn, played)
         return terms
 
     def _batch(self, index: Tensor) -> tuple[AnyBatch, AnyBatch]:
@@ -302,7 +305,10 @@ class Trainer:
         self.save()
         if self._stop_reason and not self.quiet:
             say(f"stopped early at step {self.step}: {self._stop_reason}")
-        return finish(self)
+        result = finish(self)
+        for observer in self.observers:
+            observer.done(self, result)
+        return result
 
     def _named_observers(self) -> dict[str, Observer]:
         """Observers by the name of their class, with a number where there are several of one."""

@@ -60,6 +60,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             where=f"class {lost[0]} is never found",
             confirmed_by="a copy that is trained on balanced classes finds it",
             margin=ratio / RARER,
+            change=patient.setting(class_weight="balanced"),
         )
 
 

@@ -45,6 +45,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             where="between backward and the optimizer's step",
             confirmed_by="a copy whose gradients keep their size gains, for two seeds",
             margin=LEFT / left,
+            change=patient.setting(clip="norm:1"),
         )
 
 

@@ -96,6 +96,7 @@ def _too_high(patient: Patient, update: float | None) -> Iterator[Diagnosis]:
         where="optimizer",
         confirmed_by=f"copies with {best.change.words} gain, for two seeds",
         margin=None if update is None else update / limit.high,
+        change=patient.setting(lr=patient.rate * best.change.rate),
     )
 
 
@@ -150,6 +151,7 @@ def _low(
         where="optimizer",
         confirmed_by="a copy with a higher rate makes fifty times the progress",
         margin=limit.low / update if update else None,
+        change={} if best is None else patient.setting(lr=patient.rate * best[0]),
     )
 
 

@@ -82,6 +82,7 @@ def _stuck(patient: Patient, evidence: Mapping[str, Any]) -> Iterator[Diagnosis]
                 advice=advice.format(patient.rate),
                 where="the loss",
                 confirmed_by=f"{rate:g} times the rate leaves {1 / min(compared.ratios):.2g} of the loss",
+                change=patient.setting(lr=patient.rate * rate),
             )
             return
     yield Diagnosis(
@@ -110,6 +111,7 @@ def _overfitted(patient: Patient, records: list[dict[str, Any]], drawn: Mapping[
         where=f"epoch {losses.index(min(losses)) + 1} was best",
         confirmed_by="the last weights are kept, and are worse on held-out data than the baseline",
         grade=grade,
+        change=patient.setting(keep_weights="best") if kept.startswith("last") else {},
     )
 
 

@@ -56,6 +56,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
                 where="chains",
                 confirmed_by=f"{share:g} of the rate brings the chains back",
                 margin=outside[worst],
+                change=patient.setting(lr=patient.rate * share),
             )
             return
     yield Diagnosis(

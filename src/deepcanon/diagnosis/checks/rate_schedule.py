@@ -51,6 +51,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             advice="let the rate fall over the whole training",
             where="learning-rate schedule",
             confirmed_by="a copy with a constant rate gains, for two seeds",
+            change=patient.setting(schedule="constant"),
         )
 
 

@@ -46,4 +46,5 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             advice="take batches of 16 or more, or normalize each example by itself (LayerNorm, GroupNorm)",
             where=where,
             confirmed_by="a copy that normalizes each example by itself gains, for two seeds",
+            change=patient.setting(batch_size=16),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 from dataclasses import asdict
 from importlib.resources import files
@@ -14,6 +15,7 @@ from deepcanon.core.files import write_whole
 from deepcanon.core.plural import counted
 from deepcanon.microscopy.compute_graph import ComputeGraph, Edge
 from deepcanon.microscopy.formulas import filled
+from deepcanon.microscopy.movement import Movement, movements
 from deepcanon.microscopy.summary import summary
 
 NUMBERS = 120_000
@@ -22,13 +24,18 @@ CELLS = 100
 """The most entries of a local Jacobian that is part of the file."""
 
 
-def as_data(graph: ComputeGraph) -> dict[str, Any]:
-    """All that is shown of a graph, in JSON's own types; tensors by their summaries."""
+def as_data(graph: ComputeGraph, before: ComputeGraph | None = None) -> dict[str, Any]:
+    """All that is shown of a graph, in JSON's own types; tensors by their summaries.
+
+    ``before`` is the graph before a number was edited: then every edge says by how much it has moved.
+    """
+    moved = {} if before is None else {each.edge: each for each in movements(before, graph)}
     tensors = sum(len(node.values) for node in graph.nodes) + len(graph.edges)
     entries = max(4, min(144, NUMBERS // max(1, tensors)))
     return {
         "title": graph.title,
         "loss": graph.loss,
+        "edited": before is not None,
         "checks": [asdict(check) for check in graph.checks],
         "groups": [asdict(group) for group in graph.groups],
         "nodes": [
@@ -44,18 +51,18 @@ def as_data(graph: ComputeGraph) -> dict[str, Any]:
             }
             for node in graph.nodes
         ],
-        "edges": [_edge(graph, edge, entries) for edge in graph.edges],
+        "edges": [{**_edge(graph, edge, entries), "moved": _moved(moved.get(edge.id))} for edge in graph.edges],
     }
 
 
-def as_page(graph: ComputeGraph) -> str:
-    """The page, with its style, its script and its data inside."""
+def as_page(graph: ComputeGraph, before: ComputeGraph | None = None) -> str:
+    """The page, with its style, its script and its data inside; ``before`` is the graph before an edit."""
     checks = "".join(
         f'<li class="{"holds" if check.holds else "fails"}" title="{html.escape(check.detail)}">'
         f"{'✓' if check.holds else '≠'} {html.escape(check.name)}</li>"
         for check in graph.checks
     )
-    data = json.dumps(as_data(graph), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    data = json.dumps(as_data(graph, before), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     parts = {
         "title": html.escape(graph.title),
         "style": _text("page.css"),
@@ -93,6 +100,13 @@ def _edge(graph: ComputeGraph, edge: Edge, entries: int) -> dict[str, Any]:
         "rule": filled(graph, edge),
         "jacobian": _rows(graph, edge) if small and edge.delta is not None else None,
     }
+
+
+def _moved(found: Movement | None) -> dict[str, float | str] | None:
+    """The change of an edge, by shares; None where it has not moved."""
+    if found is None:
+        return None
+    return {name: x if math.isfinite(x := getattr(found, name)) else "new" for name in ("value", "delta")}
 
 
 def _rows(graph: ComputeGraph, edge: Edge) -> list[list[float]]:

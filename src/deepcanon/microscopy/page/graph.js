@@ -213,9 +213,10 @@ function drawEdge(r, index, all) {
   const y = points[at][1] + (points[at + 1][1] - points[at][1]) * share;
   const wrong = r.edge.edges.some((edge) => edge.verdict.status === "mismatch");
   const cut = r.edge.edges.every((edge) => !edge.delta);
+  const moves = data.edited ? (r.edge.edges.some((edge) => edge.moved) ? " moved" : " still") : "";
   const element = svgMake(
     "g",
-    { class: `edge${wrong ? " mismatch" : ""}${cut ? " nodelta" : ""}`, "data-edges": r.edge.edges.map((edge) => edge.id).join(" ") },
+    { class: `edge${wrong ? " mismatch" : ""}${cut ? " nodelta" : ""}${moves}`, "data-edges": r.edge.edges.map((edge) => edge.id).join(" ") },
     svgMake("path", { class: "grip", d: path }),
     svgMake("path", { class: "line", d: path, "marker-end": "url(#tip)" }),
     svgMake("text", { class: "value", x: x + 6, y: y - 3 }),
@@ -404,7 +405,8 @@ function reveal(id) {
 function remember() {
   const words = [`step=${state.step === drawing.steps ? "end" : state.step}`];
   if (state.edge != null) words.push(`edge=${state.edge}`);
-  history.replaceState(null, "", `#${words.join("&")}`);
+  // A page inside a notebook has no address of its own that could be changed.
+  if (location.protocol !== "about:") history.replaceState(null, "", `#${words.join("&")}`);
 }
 
 function play() {

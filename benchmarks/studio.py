@@ -1,0 +1,345 @@
+"""The studio beside TensorBoard and trackio on the same curves: start, first paint, curves, memory; its own speeds.
+
+    python benchmarks/studio.py FOLDER --part make|ours|tensorboard|trackio|training [--runs 200] [--points 100000]
+        [--of ours tensorboard trackio]
+
+``make`` writes runs of so many logged points for all three, or for those of ``--of`` (ten different losses, each again
+and again under other names). Each of the next parts starts one server on its runs, opens its page in Chromium and says
+after how many seconds the server answered, the page had its first contentful paint and a curve was there, what
+processor time the server and its processes had used by then, and what memory they held (resident, summed). ``ours``
+also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a small mlp with and without
+a studio that watches it, in turns.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+import argparse
+import json
+import shutil
+import socket
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepcanon.core.files import seal
+from deepcanon.runs.log_lines import log_lines
+
+DIFFERENT = 10
+"""How many different curves there are."""
+
+
+def losses(number: int, points: int) -> list[float]:
+    """A falling curve with noise and one spike."""
+    random = np.random.default_rng(number)
+    curve = 0.2 + np.exp(-np.arange(points) / (points / 8)) + 0.05 * random.standard_normal(points)
+    curve[points * (number + 3) // 17] += 3.0
+    return [float(value) for value in curve]
+
+
+def make(folder: Path, runs: int, points: int, tools: list[str]) -> None:
+    for tool in tools:
+        makers[tool](folder / tool, runs, points)
+        print(f"made those of {tool}", flush=True)
+
+
+def _our_runs(folder: Path, runs: int, points: int) -> None:
+    for number in range(DIFFERENT):
+        values = losses(number, points)
+        first = folder / f"run-{number:03d}"
+        first.mkdir(parents=True)
+        records = (
+            {
+                "kind": "step", "step": n + 1, "epoch": 1 + n // 1000, "seconds": round(n / 200, 3),
+                "terms": {"nll": value}, "loss": value, "lr": 0.002, "grad_norm": 1 + value / 3,
+            }
+            for n, value in enumerate(values)
+        )  # fmt: skip
+        (first / "log.jsonl").write_bytes(log_lines(records, 0)[0])
+        for copy in range(number, runs, DIFFERENT):
+            _describe(folder / f"run-{copy:03d}", first, copy)
+
+
+def _describe(run: Path, first: Path, seed: int) -> None:
+    run.mkdir(exist_ok=True)
+    if run != first:
+        shutil.copy(first / "log.jsonl", run / "log.jsonl")
+    info = {
+        "format": 1, "status": "finished", "created": f"2026-01-01T{seed // 60:02d}:{seed % 60:02d}:00+00:00",
+        "model": {"model": "mlp", "arguments": {"hidden": [64]}}, "parameters": 1000,
+        "data": {"name": "digits"}, "settings": {"epochs": 100, "lr": 0.002, "seed": seed}, "environment": {},
+        "results": {"steps": 1, "seconds": 500.0, "train": {}, "valid": {}, "test": {"nll": 0.2}},
+    }  # fmt: skip
+    (run / "run.json").write_bytes(seal(info))
+
+
+def _tensorboard_runs(folder: Path, runs: int, points: int) -> None:
+    for number in range(DIFFERENT):
+        _tensorboard_run(folder / f"run-{number:03d}", losses(number, points))
+    for copy in range(DIFFERENT, runs):
+        shutil.copytree(folder / f"run-{copy % DIFFERENT:03d}", folder / f"run-{copy:03d}")
+
+
+def _tensorboard_run(folder: Path, values: list[float]) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    folder.mkdir(parents=True)
+    with (folder / "events.out.tfevents.1767225600.bench").open("wb") as file:
+        writer = RecordWriter(file)
+        writer.write(Event(wall_time=0.0, file_version="brain.Event:2").SerializeToString())
+        for step, value in enumerate(values, 1):
+            summary = Summary(value=[Summary.Value(tag="loss", simple_value=value)])
+            writer.write(Event(wall_time=step / 200, step=step, summary=summary).SerializeToString())
+
+
+def _trackio_runs(folder: Path, runs: int, points: int) -> None:
+    """The runs in trackio's own data base: ten by its own function, the others copied there by SQL."""
+    os.environ["TRACKIO_DIR"] = str(folder)
+    from trackio.sqlite_storage import SQLiteStorage
+
+    for number in range(DIFFERENT):
+        values = [{"loss": value} for value in losses(number, points)]
+        SQLiteStorage.bulk_log("bench", f"run-{number:03d}", values, steps=list(range(1, points + 1)))
+    path = SQLiteStorage.init_db("bench")
+    with sqlite3.connect(path) as base:
+        base.execute("PRAGMA synchronous = OFF")
+        for table in ("metrics", "configs"):
+            columns = [row[1] for row in base.execute(f"PRAGMA table_info({table})")]
+            kept = [name for name in columns if name not in ("id", "log_id")]
+            for copy in range(DIFFERENT, runs):
+                old, new = f"run-{copy % DIFFERENT:03d}", f"run-{copy:03d}"
+                chosen = [
+                    "?" if name == "run_name" else f"run_id || '-{copy}'" if name == "run_id" else name for name in kept
+                ]
+                copied = f"SELECT {', '.join(chosen)} FROM {table} WHERE run_name = ?"
+                base.execute(f"INSERT INTO {table} ({', '.join(kept)}) {copied}", (new, old))
+    print(f"trackio: {path.stat().st_size / 1e9:.1f} GB", flush=True)
+
+
+makers = {"ours": _our_runs, "tensorboard": _tensorboard_runs, "trackio": _trackio_runs}
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **more)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def used(process: int) -> dict[str, float]:
+    """The resident megabytes and processor seconds of a process and all that it has started."""
+    tree = {process}
+    parents = {int(each.name): each for each in Path("/proc").iterdir() if each.name.isdigit()}
+    total = seconds = 0.0
+    for _ in range(4):
+        for number, place in parents.items():
+            try:
+                parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent in tree:
+                tree.add(number)
+    for number in tree:
+        try:
+            times = (Path("/proc") / str(number) / "stat").read_text().rpartition(")")[2].split()
+            seconds += (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+            lines = (Path("/proc") / str(number) / "status").read_text().splitlines()
+            total += next(float(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1000
+        except (OSError, StopIteration):
+            continue
+    return {"processor, s": seconds, "memory, MB": total}
+
+
+def wait_for(address: str) -> None:
+    while True:
+        try:
+            urllib.request.urlopen(address, timeout=5).read()
+            return
+        except OSError:
+            time.sleep(0.02)
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=shutil.which("chromium") or "chromium")
+        page = chromium.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(600_000)
+        yield page
+        chromium.close()
+
+
+def opened(page: Any, address: str, curve: str) -> dict[str, float]:
+    """Seconds to the first contentful paint and to the first curve of a page."""
+    began = time.perf_counter()
+    page.goto(address, wait_until="commit")
+    page.locator(curve).first.wait_for(state="attached")
+    drawn = time.perf_counter() - began
+    paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null")
+    return {"first paint, s": (paint or 0) / 1000, "first curves, s": drawn}
+
+
+def peer(command: list[str], port: int, curve: str, **more: Any) -> dict[str, float]:
+    began = time.perf_counter()
+    with running(command, **more) as process, browser() as page:
+        wait_for(f"http://127.0.0.1:{port}/")
+        start = time.perf_counter() - began
+        found = {"start, s": start, **opened(page, f"http://127.0.0.1:{port}/", curve)}
+        return {**found, **used(process.pid)}
+
+
+def tensorboard(folder: Path) -> dict[str, float]:
+    port = free_port()
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder / "tensorboard"), "--port", str(port)]
+    return peer(command, port, "line-chart svg path, line-chart canvas")
+
+
+def trackio(folder: Path) -> dict[str, float]:
+    port = free_port()
+    options = f"open_browser=False, server_port={port}, block_thread=True, host='127.0.0.1'"
+    command = [sys.executable, "-c", f"import trackio; trackio.show('bench', {options})"]
+    curve = "main canvas, .vega-embed svg, .vega-embed canvas, .plot-container svg"
+    return peer(command, port, curve, env={**os.environ, "TRACKIO_DIR": str(folder / "trackio")})
+
+
+@contextmanager
+def studio(root: Path, caches: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "deepcanon", "studio", str(root), "--no-browser"]
+    with running(command, env={**os.environ, "XDG_CACHE_HOME": str(caches)}) as process:
+        assert process.stdout is not None
+        yield process, next(line.strip() for line in process.stdout if line.startswith("http"))
+
+
+def ours(folder: Path) -> dict[str, float]:
+    """Cold (sketched), then with all logs read: switching, zoom, a spike, and how late a new line is seen."""
+    caches, root = folder / "caches", folder / "ours"
+    shutil.rmtree(caches, ignore_errors=True)
+    found: dict[str, float] = {}
+    began = time.perf_counter()
+    with studio(root, caches) as (process, address), browser() as page:
+        wait_for(address)
+        found["start, s"] = time.perf_counter() - began
+        found |= opened(page, address, ".view[data-drawn]")
+        found |= {f"at first: {name}": value for name, value in used(process.pid).items()}
+        page.locator('.view[data-sketched="0"]').wait_for(state="attached")
+        found["all logs read after, s"] = time.perf_counter() - began
+    with studio(root, caches) as (process, address), browser() as page:
+        wait_for(address)
+        again = opened(page, address, '.view[data-sketched="0"]')
+        found |= {f"{name[:-3]} again, s": value for name, value in again.items()}
+        time.sleep(3)
+        curve = page.get_by_label("Curve", exact=True)
+        switched = [
+            _drawn_after(page, lambda name=name: curve.select_option(name))
+            for name in ("grad_norm", "loss", "lr", "loss") * 3
+        ]
+        found["switch to another curve of all runs, median, ms"] = 1000 * statistics.median(switched)
+        area = page.locator(".area")
+        area.focus()
+        found["zoom, median, ms"] = 1000 * statistics.median(
+            _drawn_after(page, lambda: area.press("+")) for _ in range(5)
+        )
+        page.get_by_label("Find runs by words or settings").fill("run-007")
+        found["memory, MB"] = used(process.pid)["memory, MB"]
+        found["a new line is drawn after, median, s"] = statistics.median(
+            _delay(page, root / "run-007") for _ in range(7)
+        )
+    return found
+
+
+def _drawn_after(page: Any, act: Callable[[], Any]) -> float:
+    """The seconds from an action to the next picture of all curves."""
+    view = page.locator(".view")
+    before = int(view.get_attribute("data-drawn") or 0)
+    began = time.perf_counter()
+    act()
+    page.locator(f'.view[data-drawn="{before + 1}"]').wait_for(state="attached")
+    return time.perf_counter() - began
+
+
+def _delay(page: Any, run: Path) -> float:
+    time.sleep(1.5)
+    last = run.joinpath("log.jsonl").read_bytes()[-400:].splitlines()[-1]
+    step = json.loads(last)["step"] + 1
+    record = {"kind": "step", "step": step, "epoch": 100, "seconds": step / 200, "loss": 0.1, "lr": 0.002}
+    before = int(page.locator(".view").get_attribute("data-drawn") or 0)
+    with (run / "log.jsonl").open("ab") as log:
+        log.write(log_lines([record], 0)[0])
+    began = time.perf_counter()
+    page.locator(f'.view[data-drawn="{before + 1}"]').wait_for(state="attached")
+    return time.perf_counter() - began
+
+
+def training(folder: Path, rounds: int = 5) -> dict[str, float]:
+    """Processor seconds of a training with a studio that watches it, over those without, in turns."""
+    root = folder / "watched"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    ratios = []
+    with browser() as page:
+        for number in range(rounds):
+            alone = _trained(root / f"alone-{number}")
+            with studio(root, folder / "caches") as (_, address):
+                wait_for(address)
+                page.goto(address)
+                page.locator(".view").wait_for(state="attached")
+                ratios.append(_trained(root / f"watched-{number}") / alone)
+            print(f"watched over alone: {ratios[-1]:.3f}", flush=True)
+    return {
+        "wall time watched over alone, median": statistics.median(ratios),
+        "smallest": min(ratios),
+        "largest": max(ratios),
+    }
+
+
+def _trained(run: Path) -> float:
+    """The wall seconds that the trainer itself counts."""
+    command = [sys.executable, "-m", "deepcanon", "train", "mlp", "--data", "digits", "--epochs", "60", "--no-evaluate",
+               "--no-pictures", "--out", str(run)]  # fmt: skip
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return float(json.loads((run / "log.jsonl").read_bytes().splitlines()[-1])["seconds"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--part", choices=["make", "ours", "tensorboard", "trackio", "training"], required=True)
+    parser.add_argument("--of", nargs="+", choices=list(makers), default=list(makers))
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--points", type=int, default=100_000)
+    given = parser.parse_args()
+    if given.part == "make":
+        make(given.folder, given.runs, given.points, given.of)
+        return
+    parts = {"ours": ours, "tensorboard": tensorboard, "trackio": trackio, "training": training}
+    for name, value in parts[given.part](given.folder).items():
+        print(f"{given.part:<12}{name:<55}{value:10.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""Columns of logs: their numbers in files that are memory-mapped, so that 100,000 points are read at once.
+
+A log is read by a process of its own (``python -m deepcanon.studio.columns``, see ``reader.py``), which only ever
+appends: what was read stays, and of a log that grows only the new bytes are parsed. Where a log was cut, as ``resume``
+does, a new folder of columns takes the place of the old one. Every sixteen records are a block, whose smallest and
+largest value, sum and count are kept: a curve that is wider than a screen is drawn from blocks, and no spike is lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from deepcanon.core.files import write_whole
+
+BLOCK = 16
+"""The records of a block."""
+PIECE = 2**23
+"""The bytes of a log that are parsed at a time."""
+MOST_LINE = 2**20
+"""The bytes of a line beyond which a file is not taken for a log."""
+TAIL = 64
+"""The bytes before the end of what was read by which a log that was cut and has grown again is known."""
+PLACES = ("step", "seconds")
+"""The columns that a curve can be drawn against, in double precision; all others are in single precision."""
+KINDS = ("step", "epoch")
+DAYS = 30
+"""How long columns that nobody has read stay."""
+
+Floats = npt.NDArray[np.floating[Any]]
+
+
+@dataclass
+class Kind:
+    """The columns of one kind of records: the number of rows, their names in order, and where they begin and end."""
+
+    rows: int = 0
+    names: list[str] = field(default_factory=list)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass
+class Columns:
+    """The columns of a log up to ``offset``, in the folder ``generation`` of ``cache``."""
+
+    cache: Path
+    generation: str
+    offset: int = 0
+    tail: str = ""
+    kinds: dict[str, Kind] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, cache: Path) -> Columns | None:
+        """The columns that are in a folder; none if nothing was read yet."""
+        try:
+            saved = json.loads((cache / "head.json").read_bytes())
+            kinds = {name: Kind(**kind) for name, kind in saved["kinds"].items()}
+            return cls(cache, saved["generation"], saved["offset"], saved["tail"], kinds)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    def has(self, kind: str, name: str) -> bool:
+        """Whether there is such a column."""
+        return kind in self.kinds and name in self.kinds[kind].names
+
+    def values(self, kind: str, name: str) -> Floats:
+        """A column, memory-mapped."""
+        rows = self.kinds[kind].rows
+        return np.memmap(self._file(kind, name), _type(name), "r", shape=(rows,)) if rows else np.empty(0)
+
+    def blocks(self, kind: str, name: str) -> Floats:
+        """Of each whole block the smallest and the largest value, the sum and the count; of places the first."""
+        count, width = self.kinds[kind].rows // BLOCK, 1 if name in PLACES else 4
+        file = self._file(kind, name).with_suffix(".blocks")
+        return np.memmap(file, _type(name), "r", shape=(count, width)) if count else np.empty((0, width))
+
+    def append(self, kind: str, found: Mapping[str, Floats]) -> None:
+        """Add rows; a column that these lack, or that is new, has gaps."""
+        head = self.kinds.setdefault(kind, Kind(names=list(PLACES)))
+        added, before = len(found["step"]), head.rows
+        head.names += [name for name in found if name not in head.names]
+        for name in head.names:
+            file = self._file(kind, name)
+            if not file.exists():
+                _write(file, 0, np.full(before, np.nan, _type(name)))
+                _write_blocks(file, name, 0, before)
+            new = found.get(name)
+            _write(file, before, np.full(added, np.nan, _type(name)) if new is None else new.astype(_type(name)))
+            _write_blocks(file, name, before, before + added)
+        head.rows += added
+        for place in PLACES if added else ():
+            first = head.ranges.get(place, (float(found[place][0]), 0.0))[0]
+            head.ranges[place] = (first, float(found[place][-1]))
+
+    def save(self) -> None:
+        """Say how far the columns reach; what stands behind that in the files is written over the next time."""
+        kinds = {name: {"rows": k.rows, "names": k.names, "ranges": k.ranges} for name, k in self.kinds.items()}
+        head = {"generation": self.generation, "offset": self.offset, "tail": self.tail, "kinds": kinds}
+        write_whole(self.cache / "head.json", json.dumps(head))
+
+    def _file(self, kind: str, name: str) -> Path:
+        return self.cache / self.generation / f"{kind}-{self.kinds[kind].names.index(name)}.values"
+
+
+def cache_of(folder: Path, caches: Path) -> Path:
+    """Where the columns of a run are kept."""
+    return caches / hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
+
+
+def default_caches() -> Path:
+    """Where columns are kept: they can be thrown away at any time."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "deepcanon" / "studio"
+
+
+def update(log: Path, cache: Path) -> Columns:
+    """Read what a log has more than its columns, or all of it if it is another log."""
+    columns = Columns.open(cache)
+    with log.open("rb") as file:
+        if columns is None or not _continues(file, columns):
+            shutil.rmtree(cache, ignore_errors=True)
+            columns = Columns(cache, secrets.token_hex(4))
+            (cache / columns.generation).mkdir(parents=True)
+        file.seek(columns.offset)
+        rest = b""
+        while piece := file.read(PIECE):
+            lines, _, rest = (rest + piece).rpartition(b"\n")
+            if len(rest) > MOST_LINE:  # this is no log
+                break
+            if lines:
+                for kind, found in parse(lines).items():
+                    columns.append(kind, found)
+                columns.offset += len(lines) + 1
+        begin = max(0, columns.offset - TAIL)
+        file.seek(begin)
+        columns.tail = file.read(columns.offset - begin).hex()
+    columns.save()
+    return columns
+
+
+def _continues(file: io.BufferedReader, columns: Columns) -> bool:
+    begin = max(0, columns.offset - TAIL)
+    file.seek(begin)
+    return file.read(columns.offset - begin).hex() == columns.tail
+
+
+def parse(lines: bytes) -> dict[str, dict[str, Floats]]:
+    """The columns of whole lines by kind; lines that are damaged are left out."""
+    import pyarrow as pa
+    from pyarrow import json as arrow
+
+    try:
+        options = arrow.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+        table = arrow.read_json(pa.BufferReader(lines), read_options=options)
+        kinds = np.array(table["kind"].to_pylist())
+        found = {}
+        for kind in KINDS:
+            chosen = np.flatnonzero(kinds == kind)
+            if len(chosen):
+                found[kind] = _arrow_columns(table.take(chosen))
+        return found
+    except (pa.ArrowException, KeyError, TypeError, ValueError):  # one damaged line is enough for that
+        records = [record for line in lines.split(b"\n") if (record := record_of(line)) is not None]
+        return columns_of(records)
+
+
+def _arrow_columns(table: Any) -> dict[str, Floats]:
+    found: dict[str, Floats] = {}
+    for name in ("step", "seconds", "loss", "lr", "grad_norm", "terms", "valid"):
+        if name not in table.column_names:
+            continue
+        column = table[name].combine_chunks()
+        if name in ("terms", "valid"):
+            parts = {f"{name}.{part.name}": column.field(n) for n, part in enumerate(column.type)}
+        else:
+            parts = {name: column}
+        for key, part in parts.items():
+            values = np.asarray(part.cast("float64").to_numpy(zero_copy_only=False))
+            if name in PLACES or not np.isnan(values).all():
+                found[key] = values
+    if any(np.isnan(found[place]).any() for place in PLACES):
+        raise ValueError("a record without a place")
+    return found
+
+
+def record_of(line: bytes) -> dict[str, Any] | None:
+    """The record of a line; none if it is no record of a log."""
+    try:
+        record = json.loads(line)
+        float(record["step"]), float(record["seconds"])
+    except (ValueError, TypeError, KeyError):
+        return None
+    return record if record.get("kind") in KINDS else None
+
+
+def columns_of(records: list[dict[str, Any]]) -> dict[str, dict[str, Floats]]:
+    """The columns of records by kind."""
+    found: dict[str, dict[str, Floats]] = {}
+    for kind in KINDS:
+        rows = [dict(_numbers(record)) for record in records if record["kind"] == kind]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        if rows:
+            found[kind] = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
+    return found
+
+
+def _numbers(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in record.items():
+        parts = value.items() if name in ("terms", "valid") and isinstance(value, dict) else ()
+        for key, each in (*((f"{name}.{part}", number) for part, number in parts), (name, value)):
+            wanted = "." in key or key in ("step", "seconds", "loss", "lr", "grad_norm")
+            if wanted and isinstance(each, int | float) and not isinstance(each, bool):
+                yield key, float(each)
+
+
+def _type(name: str) -> type[np.floating[Any]]:
+    return np.float64 if name in PLACES else np.float32
+
+
+def _write(file: Path, row: int, values: Floats) -> None:
+    """Write values from a row on, over whatever a process that was killed has left there."""
+    file.touch()
+    with file.open("r+b") as stream:
+        stream.seek(row * values.itemsize * (values.shape[1] if values.ndim > 1 else 1))
+        stream.write(np.ascontiguousarray(values).tobytes())
+
+
+def _write_blocks(file: Path, name: str, before: int, after: int) -> None:
+    """Write the blocks that have become whole between two numbers of rows."""
+    first, last = before // BLOCK, after // BLOCK
+    kind = _type(name)
+    rows = np.fromfile(file, kind, (last - first) * BLOCK, offset=first * BLOCK * np.dtype(kind).itemsize)
+    rows = rows.reshape(-1, BLOCK)
+    _write(file.with_suffix(".blocks"), first, rows[:, :1] if name in PLACES else summary(rows).astype(kind))
+
+
+def summary(rows: Floats) -> Floats:
+    """Of each row its smallest and largest value, its sum and how many there are, gaps left out."""
+    there = ~np.isnan(rows)
+    low, high = np.fmin.reduce(rows, axis=1), np.fmax.reduce(rows, axis=1)
+    return np.stack([low, high, np.where(there, rows, 0).sum(1), there.sum(1)], axis=1)
+
+
+def throw_away(caches: Path) -> None:
+    """Remove the columns that nobody has read for long."""
+    for head in caches.glob("*/head.json"):
+        if time.time() - head.stat().st_mtime > DAYS * 86400:
+            shutil.rmtree(head.parent, ignore_errors=True)
+
+
+def work(orders: TextIO, answers: TextIO) -> None:
+    """Read one log after the other, as asked for by lines of JSON, and answer each by the rows that there are now."""
+    for order in orders:
+        asked = json.loads(order)
+        try:
+            columns = update(Path(asked["log"]), Path(asked["cache"]))
+            answer = {"rows": sum(kind.rows for kind in columns.kinds.values())}
+        except Exception as error:  # a folder that was removed, a full disk: the page shows a sketch then
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(f"{json.dumps(answer)}\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    if hasattr(os, "nice"):
+        os.nice(5)  # whatever trains is more urgent
+    throw_away(Path(sys.argv[1]))
+    with suppress(BrokenPipeError, KeyboardInterrupt):  # the studio has ended
+        work(sys.stdin, sys.stdout)

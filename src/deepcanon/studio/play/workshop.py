@@ -1,0 +1,53 @@
+"""What the process of a session runs; its import is that of all that sessions need, so that they begin at once."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deepcanon.catalogue import entries, find
+from deepcanon.core import DeepcanonError
+from deepcanon.studio.play.asked_for import asked_for, plane_sets
+from deepcanon.studio.play.choices import form_of, models_for, points_to_choose
+from deepcanon.studio.play.live_training import Line, play
+
+
+def serve(line: Line, wanted: Mapping[str, Any], files: Mapping[str, Path]) -> None:
+    """Play a session, or answer what can be chosen; a mistake is a sentence."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal, which is the server's to handle
+    try:
+        if "play" in wanted:
+            play(asked_for(wanted["play"], files), line)
+        else:
+            line.send({"kind": "scene", "choices": _chosen(wanted["choices"], files)})
+    except DeepcanonError as error:
+        line.send({"kind": "failed", "says": str(error)})
+    except (BrokenPipeError, EOFError, ConnectionResetError):
+        sys.exit(0)  # the server has ended
+
+
+def _chosen(wanted: Mapping[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
+    """All that can be chosen; without a model that learns from these points, the form is that of the first one."""
+    points = points_to_choose(files)
+    data = wanted.get("data") or {"set": next(each["name"] for each in points["sets"] if each["classes"])}
+    models = wanted.get("models") or models_for(data, files)
+    names = [each["name"] for each in models]
+    first = next((each["name"] for each in models if each["first"]), names[0])
+    model = wanted.get("model") if wanted.get("model") in names else first
+    return {"points": points, "data": data, "models": models, "model": model, "form": form_of(model, data, files)}
+
+
+def _warm() -> None:
+    """Import every model and the embedded points, once for all sessions."""
+    plane_sets()
+    for entry in entries():
+        try:
+            find(entry.name)
+        except DeepcanonError:  # a model of another package, which says so itself when it is asked for
+            continue
+
+
+_warm()

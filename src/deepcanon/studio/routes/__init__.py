@@ -1,0 +1,1 @@
+"""The addresses of the studio, one file for each view; a new file is found by its name."""

@@ -1,0 +1,189 @@
+"""Curves of many runs, as the smallest, mean and largest value in each of as many buckets as the page has pixels.
+
+A log that was read already is taken from its columns; of any other a sketch is made of lines at even places, within
+milliseconds. Buckets of steps are whole steps wide, so that a curve with fewer points than pixels is exact.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepcanon.core.errors import UsageError
+from deepcanon.studio.columns import BLOCK, PLACES, Columns, Floats, cache_of, columns_of, record_of, summary
+
+SMALL = 2**16
+"""A log of so many bytes is read as a whole rather than sketched."""
+MOST_RUNS = 500
+MOST_WIDTH = 4000
+LINES_OF_ALL = 20_000
+"""How many lines of all logs together are read for a sketch."""
+
+
+def curves(
+    folders: Mapping[str, Path],
+    caches: Path,
+    name: str,
+    *,
+    against: str = "step",
+    low: float | None = None,
+    high: float | None = None,
+    width: int = 600,
+    groups: list[list[str]] | None = None,
+) -> bytes:
+    """The curve ``name`` of these runs: a length, a head in JSON, and float32 of [curve][min, mean, max][bucket].
+
+    With ``groups`` there is one curve for each of them: its band is that of all its runs, its line their mean.
+    """
+    if against not in PLACES:
+        raise UsageError(f"a curve is drawn against step or seconds, not {against!r:.40}")
+    if not 1 <= width <= MOST_WIDTH or len(folders) > MOST_RUNS:
+        raise UsageError(f"at most {MOST_RUNS} curves of at most {MOST_WIDTH} points are drawn at once")
+    kind = "epoch" if name.startswith("valid.") else "step"
+    lines = max(40, LINES_OF_ALL // max(1, len(folders)))
+    sources = {id: Source.of(folder, caches, kind, name, against, lines) for id, folder in folders.items()}
+    drawn = {id: source for id, source in sources.items() if source is not None}
+    begins = [source.begin for source in drawn.values()]
+    ends = [source.end for source in drawn.values()]
+    first = min(begins, default=0.0) if low is None else low
+    last = max(ends, default=1.0) if high is None else high
+    edges, size = bucket_edges(first, last, width, whole=against == "step")
+    found = {id: source.reduced(edges) for id, source in drawn.items()}
+    if groups is not None:
+        listed = [[id for id in group if id in found] for group in groups]
+        content = [_together([found[id] for id in group], len(edges) - 1) for group in listed]
+        head: dict[str, Any] = {"groups": listed}
+    else:
+        content = list(found.values())
+        head = {"runs": list(found)}
+    middle = (size - 1) / 2 if against == "step" else size / 2
+    head |= {
+        "name": name,
+        "against": against,
+        "start": edges[0] + middle,
+        "size": size,
+        "width": len(edges) - 1,
+        "range": [min(begins, default=None), max(ends, default=None)],  # type: ignore[type-var]
+        "sketched": [id for id, source in drawn.items() if source.sketched],
+    }
+    packed = json.dumps(head).encode()
+    packed += b" " * (-len(packed) % 4)  # numbers begin at a multiple of their size
+    numbers = np.stack(content).astype("<f4").tobytes() if content else b""
+    return struct.pack("<I", len(packed)) + packed + numbers
+
+
+def bucket_edges(low: float, high: float, width: int, *, whole: bool) -> tuple[Floats, float]:
+    """The edges of at most ``width`` buckets from ``low`` to ``high``, and their size, a whole number of steps.
+
+    >>> bucket_edges(1, 10, 4, whole=True)
+    (array([ 1.,  4.,  7., 10., 13.]), 3.0)
+    """
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise UsageError("a curve is drawn between two finite places")
+    if whole:
+        low, high = math.floor(low), max(math.ceil(high), math.floor(low))
+        size = float(max(1, -(-(high - low + 1) // width)))
+        count = int(-(-(high - low + 1) // size))
+    else:
+        size, count = (max(high - low, 1e-9)) * (1 + 1e-9) / width, width
+    return low + size * np.arange(count + 1), size
+
+
+class Source:
+    """A curve of one run before it is reduced: from columns, or sketched."""
+
+    def __init__(self, places: Floats, values: Floats, columns: tuple[Floats, Floats] | None, sketched: bool) -> None:
+        self.places, self.values, self.sketched = places, values, sketched
+        self.starts, self.blocks = columns or (np.empty((0, 1)), np.empty((0, 4)))
+        self.begin, self.end = float(places[0]), float(places[-1])
+
+    @classmethod
+    def of(cls, folder: Path, caches: Path, kind: str, name: str, against: str, lines: int) -> Source | None:
+        """The curve of a run; none if it has no such."""
+        log = folder / "log.jsonl"
+        columns = Columns.open(cache_of(folder, caches))
+        try:
+            if columns is not None and columns.offset <= log.stat().st_size and columns.has(kind, name):
+                values, places = columns.values(kind, name), columns.values(kind, against)
+                blocks = columns.blocks(kind, against), columns.blocks(kind, name)
+                return cls(places, values, blocks, False) if len(values) else None
+            records, whole = sketch(log, lines)
+        except OSError:
+            return None
+        found = columns_of(records).get(kind, {})
+        if name not in found or np.isnan(found[name]).all():
+            return None
+        return cls(found[against], found[name], None, not whole)
+
+    def reduced(self, edges: Floats) -> Floats:
+        """The smallest, mean and largest value in each bucket, NaN where there is none."""
+        low, high = np.searchsorted(self.places, edges[[0, -1]])
+        if high - low >= 2 * BLOCK * (len(edges) - 1) and len(self.blocks):
+            rest = len(self.blocks) * BLOCK  # the last records, which are no whole block yet
+            starts, blocks = self.starts[:, 0], np.asarray(self.blocks)
+            if rest < len(self.values):
+                starts = np.append(starts, self.places[rest])
+                blocks = np.concatenate([blocks, summary(np.asarray(self.values[rest:])[None])])
+            return _buckets(np.searchsorted(starts, edges), *blocks.T)
+        values = np.asarray(self.values[low:high], dtype=np.float64)
+        there = ~np.isnan(values)
+        at = np.searchsorted(self.places[low:high], edges)
+        return _buckets(at, values, values, np.where(there, values, 0.0), there.astype(np.float64))
+
+
+def _buckets(at: Any, low: Floats, high: Floats, total: Floats, count: Floats) -> Floats:
+    """Minimum, mean and maximum between each two of the numbers ``at``."""
+    at = np.maximum.accumulate(at)  # in a damaged log steps may go back
+    inside = at[:-1] < at[1:]
+    result = np.full((3, len(inside)), np.nan, dtype=np.float32)
+    if not inside.any():
+        return result
+    first, end = at[:-1][inside], at[-1]
+    counts = np.add.reduceat(count[:end], first, dtype=np.float64)
+    sums = np.add.reduceat(total[:end], first, dtype=np.float64)
+    result[0, inside] = np.fmin.reduceat(low[:end], first)
+    result[1, inside] = np.divide(sums, counts, out=np.full(len(first), np.nan), where=counts > 0)
+    result[2, inside] = np.fmax.reduceat(high[:end], first)
+    return result
+
+
+def _together(curves: list[Floats], width: int) -> Floats:
+    """The curve of a group of runs: the smallest, the mean and the largest of all in each bucket."""
+    if not curves:
+        return np.full((3, width), np.nan)
+    low, mean, high = (np.stack(each) for each in zip(*curves, strict=True))
+    there = (~np.isnan(mean)).sum(0)
+    total = np.where(np.isnan(mean), 0, mean).sum(0)
+    middle = np.divide(total, there, out=np.full(width, np.nan), where=there > 0)
+    return np.stack([np.fmin.reduce(low), middle, np.fmax.reduce(high)])
+
+
+def sketch(log: Path, lines: int) -> tuple[list[dict[str, Any]], bool]:
+    """Records at even places of a log, the first and the last among them, and whether these are all."""
+    size = log.stat().st_size
+    with log.open("rb") as file:
+        if size <= SMALL:
+            found = [record_of(line) for line in file.read().split(b"\n")[:-1]]
+            return [record for record in found if record is not None], True
+        kept: dict[int, dict[str, Any]] = {}
+        for number in range(lines):
+            file.seek(number * size // lines)
+            if number:
+                file.readline()  # the rest of a line
+            place, line = file.tell(), file.readline()
+            if line.endswith(b"\n") and (record := record_of(line)) is not None:
+                kept[place] = record
+        file.seek(-min(size, SMALL // 8), os.SEEK_END)
+        rest = file.read().split(b"\n")[1:-1]
+    last = next((record for line in reversed(rest) if (record := record_of(line)) is not None), None)
+    ordered = [kept[place] for place in sorted(kept)]
+    if last is not None and (not ordered or last["step"] > ordered[-1]["step"]):
+        ordered.append(last)
+    return ordered, False
