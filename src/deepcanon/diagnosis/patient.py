@@ -96,6 +96,11 @@ class Patient:
         return self.ours is not None and self.optimizer is None and self.step is None
 
     @property
+    def in_stages(self) -> bool:
+        """Whether it is trained by turns one after the other, of which a short trial sees some only."""
+        return self.ours is not None and self.by_turns and any(turn.share != (0.0, 1.0) for turn in self.ours.turns())
+
+    @property
     def train_split(self) -> AnyBatch:
         split: AnyBatch = self.data.train
         return split

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from deepcanon.core.many_graphs import Graphs
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.rows import rows_of
@@ -31,6 +32,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     held = {name: split for name, split in patient.splits.items() if name != "train"}
     if not held:
         raise Skip("there is no held-out split")
+    if isinstance(patient.train_split, Graphs):
+        raise Skip("the examples are parts of graphs, which splits share")
     train = rows_of(patient.train_split, most=20_000)
     if bool((train == train[:1]).all()):
         raise Skip("the inputs are constant")

@@ -30,8 +30,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("there is nothing to predict from each example")
     if bool((batch.x == batch.x[:1]).all()):
         raise Skip("these examples are alike")
-    if next(patient.model.parameters(), None) is None:
-        raise Skip("it has no weights, so that none can be drawn anew")
+    if not any(parameter.requires_grad for parameter in patient.model.parameters()):
+        raise Skip("it has no weights to descend on, so that none can be drawn anew")
     model = patient.twin().double()  # through many layers little is left of the input, but not nothing
     if batch.x.is_floating_point():
         batch = replace(batch, x=batch.x.double())
