@@ -30,7 +30,8 @@ PENALTIES = ("l1", "l2", "penalty")
 def check(patient: Patient) -> Iterator[Diagnosis]:
     model = patient.ours
     inner = getattr(model, "model", None)
-    if model is None or not hasattr(type(model), "null") or not isinstance(inner, Model) or not patient.by_turns:
+    null = getattr(type(model), "null", None)
+    if model is None or null is None or not isinstance(inner, Model) or not patient.by_turns:
         raise Skip("it is not a method around a model")
     alone = replace(patient, model=inner)
     if alone.baseline is None or alone.baseline <= 0:
@@ -44,7 +45,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         without = _left(alone, alone.train(patient.reference.asked, seed=seed))
         if _left(alone, course) < 1 - STUCK or without > 1 - FAR:
             return
-    set_ = {name: model.hparams.get(name) for name, off in type(model).null.items() if model.hparams.get(name) != off}
+    set_ = {name: model.hparams.get(name) for name, off in null.items() if model.hparams.get(name) != off}
     penalty = any(name in PENALTIES for name in set_)
     yield Diagnosis(
         cause="weight decay too strong" if penalty else "noise too strong",
