@@ -1,4 +1,4 @@
-"""What the page asks for: a model of the catalogue, points in the plane, and settings; everything is checked here.
+"""Sessions as the page asks for them: a model of the catalogue, points in the plane, and settings, all checked here.
 
 Nothing names code or a path: models are names of the catalogue, data are embedded, drawn, or files that the user has
 named when the studio was started.
@@ -31,7 +31,7 @@ MOST_POINTS = 2000
 MOST_CLASSES = 6
 MOST_WORDS = 40
 LARGEST = 4096
-"""The largest whole number among a model's arguments: a playground is no place for large models."""
+"""The largest whole number among a model's arguments: a playground is not made for large models."""
 FARTHEST = 1e6
 
 SETTINGS = ("steps", "batch_size", "lr", "optimizer", "schedule", "clip", "seed")
@@ -102,7 +102,7 @@ def drawn(points: Any) -> Dataset[Any]:
         raise DataError("a point is [x, y] or, of all points, [x, y, class], in finite numbers")
     x = torch.tensor([point[:2] for point in points])
     if bool((x.max(0).values == x.min(0).values).any()):
-        raise DataError("all points lie on one line along an axis: draw some beside it")
+        raise DataError("all points lie on one line along an axis: draw some elsewhere, too")
     if widths == {2}:
         return from_tensors(x, name="drawn")
     classes = [point[2] for point in points]

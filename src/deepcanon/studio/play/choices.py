@@ -1,4 +1,4 @@
-"""What can be played with: the points there are, and which models of the catalogue learn from them and show something.
+"""Choices of the playground: the points there are, and the models of the catalogue that learn from them.
 
 Everything is asked of the contract: the batches that a model learns from, the methods that it has, its support.
 """

@@ -71,6 +71,8 @@ class Live(Observer):
         self.place = ("begin", "")
         """Where the training is held: before it begins, after a step, or after the turn of this name."""
         self.ended = False
+        self.resting = False
+        """Whether nobody is looking: then nothing moves, and nothing is trained."""
         self._kept: dict[str, Timing] = {}
         self._next_frame = 0.0
         self._cost = 0.0
@@ -108,7 +110,7 @@ class Live(Observer):
         while not self.ended:
             going = self.state == "running"
             wait = max(0.0, until - time.monotonic()) if going else None
-            if self.moving is not None and (wait is None or wait > 0):
+            if self.moving is not None and not self.resting and (wait is None or wait > 0):
                 wait = min(math.inf if wait is None else wait, max(0.0, self._next_frame - time.monotonic()))
             command = self.line.receive(wait)
             if command is not None:
@@ -130,7 +132,7 @@ class Live(Observer):
             self.line.send({"kind": "answer", "to": command.get("number"), "error": str(error)})
             return
         self.line.send({"kind": "answer", "to": command.get("number"), **(answer or {})})
-        if not self.ended and what != "code":
+        if not self.ended and what not in ("code", "rest"):
             self._frame_if_due(now=True)
 
     def _go(self, command: Mapping[str, Any]) -> None:
@@ -144,6 +146,13 @@ class Live(Observer):
     def _pause(self, command: Mapping[str, Any]) -> None:
         if self.state == "running":
             self.state = "paused"
+
+    def _rest(self, command: Mapping[str, Any]) -> None:
+        self._pause(command)
+        self.resting = True
+
+    def _wake(self, command: Mapping[str, Any]) -> None:
+        self.resting = False
 
     def _edit(self, command: Mapping[str, Any]) -> None:
         """Set one number of a parameter, and note it for the code."""
@@ -299,6 +308,8 @@ def quietly(trainer: Trainer) -> Iterator[None]:
 COMMANDS: dict[str, Callable[[Live, Mapping[str, Any]], dict[str, Any] | None]] = {
     "go": Live._go,
     "pause": Live._pause,
+    "rest": Live._rest,
+    "wake": Live._wake,
     "edit": Live._edit,
     "show": Live._show,
     "code": Live._code,

@@ -1,4 +1,4 @@
-"""What a model of points in the plane can show, by the methods that it has: maps, fields, grids and samples.
+"""Looks of a model of points in the plane, by the methods that it has: maps, fields, grids and samples.
 
 A look is a function of the model and the window. Nothing here knows a model by its name.
 """

@@ -7,6 +7,7 @@ messages are JSON on a pipe. Of frames only the latest is kept: who reads slowly
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import multiprocessing
 import secrets
@@ -21,6 +22,8 @@ from deepcanon.studio.unknown import UnknownId
 
 MOST_SESSIONS = 4
 MOST_POINTS = 2000
+MOST_KNOWN = 64
+"""Of how many kinds of points the models are remembered."""
 PATIENCE = 600.0
 """Seconds after which a process hangs, however busy the machine is; one that has died is known at once."""
 ALIVE = 10.0
@@ -54,6 +57,8 @@ class Session:
         self.answers: dict[int, dict[str, Any]] = {}
         self.refusal = ""
         self.over = False
+        self.readers = 0
+        """How many streams show this session; without one it rests."""
         self._asked = 0
         self._sending = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
@@ -88,6 +93,23 @@ class Session:
     async def frames(self) -> AsyncIterator[dict[str, Any]]:
         """The latest frame, again and again, each with what the curves have gained since the last one that was sent."""
         sent, points = 0, 0
+        self.readers += 1
+        if self.readers == 1:
+            self._tell("wake")
+        try:
+            async for frame in self._news(sent, points):
+                yield frame
+        finally:
+            self.readers -= 1
+            if self.readers == 0:
+                self._tell("rest")
+
+    def _tell(self, what: str) -> None:
+        """Tell the process something that needs no answer."""
+        with contextlib.suppress(OSError), self._sending:
+            self.pipe.send_bytes(json.dumps({"do": what}).encode())
+
+    async def _news(self, sent: int, points: int) -> AsyncIterator[dict[str, Any]]:
         while True:
             waited = 0.0
             while self.count == sent and not self.over:
@@ -132,7 +154,7 @@ class Session:
             self.valid = message["valid"] or self.valid
         elif kind == "scene":
             self.scene = message
-        elif kind == "answer":
+        elif kind == "answer" and message["to"] is not None:
             self.answers[message["to"]] = message
         elif kind == "failed":
             self.refusal = message["says"]
@@ -146,14 +168,19 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._known: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._choosing = threading.Lock()
 
     def begin(self, wanted: Any) -> Session:
-        session = Session({"play": wanted}, self.files)
-        session.begun()
         with self._lock:
             while len(self._sessions) >= MOST_SESSIONS:
                 self._sessions.pop(next(iter(self._sessions))).end()
+            session = Session({"play": wanted}, self.files)
             self._sessions[session.id] = session
+        try:
+            session.begun()
+        except UsageError:
+            self._sessions.pop(session.id, None)
+            raise
         return session
 
     def find(self, id: str) -> Session:
@@ -176,10 +203,13 @@ class Sessions:
     def choices(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """The points, the models for these, and the form of one; models are listed once for each kind of points."""
         kind = _kind_of(wanted.get("data"))
-        session = Session({"choices": {**wanted, "models": self._known.get(kind)}}, self.files)
-        found: dict[str, Any] = session.begun()["choices"]
-        session.end()
-        self._known[kind] = found["models"]
+        with self._choosing:
+            session = Session({"choices": {**wanted, "models": self._known.get(kind)}}, self.files)
+            found: dict[str, Any] = session.begun()["choices"]
+            session.end()
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[kind] = found["models"]
         return found
 
 

@@ -1,4 +1,4 @@
-"""What a model sees: activation maps, Grad-CAM and its control, receptive fields, attention, the next token.
+"""Panels that explain a model: activation maps, Grad-CAM and its control, receptive fields, attention, the next token.
 
 Which panels a run offers is decided by what its model can do and by its data, never by its name.
 """

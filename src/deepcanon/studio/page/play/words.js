@@ -8,6 +8,8 @@ export const titles = {
   reverse: "reverse process", langevin: "Langevin dynamics",
 };
 
+const drawn = (look) => (look.classes?.length ? "Larger points, in the color of the class that they were asked for, are" : "Orange points are");
+
 const of = {
   classes: () => "Color is the most probable class, the stronger the surer.",
   mean: (look) => `Color is the predicted mean, from ${number(look.low)} to ${number(look.high)}.`,
@@ -17,8 +19,8 @@ const of = {
   grid: () => "The lines are a square grid of noise, bent by the flow.",
   score: () => "Arrows are the score: they point where the density grows.",
   reconstruction: () => "Arrows lead to reconstructions.",
-  fakes: () => "Orange points are generated, from the same noise each time; on each, the gradient of the discriminator's number, which pushes it.",
-  samples: () => "Orange points are samples, from the same noise each time.",
+  fakes: (look) => `${drawn(look)} generated, from the same noise each time; on each, the gradient of the discriminator's number, which pushes it.`,
+  samples: (look) => `${drawn(look)} samples, from the same noise each time.`,
   pseudo_labels: (look) => `Large points have labels; the others wear the class that the model gives them, ${number(look.probability.filter((each) => each >= 0.95).length)} of ${number(look.probability.length)} with a probability of at least 0.95.`,
 };
 
