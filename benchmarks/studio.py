@@ -1,4 +1,4 @@
-"""The studio beside TensorBoard and trackio on the same curves: start, first paint, curves, memory; its own speeds.
+"""The studio next to TensorBoard and trackio on the same curves: start, first paint, curves, memory; its own speeds.
 
     python benchmarks/studio.py FOLDER --part make|ours|tensorboard|trackio|training [--runs 200] [--points 100000]
         [--of ours tensorboard trackio]
@@ -29,6 +29,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -254,10 +255,8 @@ def ours(folder: Path) -> dict[str, float]:
         found |= {f"{name[:-3]} again, s": value for name, value in again.items()}
         time.sleep(3)
         curve = page.get_by_label("Curve", exact=True)
-        switched = [
-            _drawn_after(page, lambda name=name: curve.select_option(name))
-            for name in ("grad_norm", "loss", "lr", "loss") * 3
-        ]
+        names = ("grad_norm", "loss", "lr", "loss") * 3
+        switched = [_drawn_after(page, partial(curve.select_option, name)) for name in names]
         found["switch to another curve of all runs, median, ms"] = 1000 * statistics.median(switched)
         area = page.locator(".area")
         area.focus()

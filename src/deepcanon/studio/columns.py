@@ -139,7 +139,7 @@ def update(log: Path, cache: Path) -> Columns:
         rest = b""
         while piece := file.read(PIECE):
             lines, _, rest = (rest + piece).rpartition(b"\n")
-            if len(rest) > MOST_LINE:  # this is no log
+            if len(rest) > MOST_LINE:  # whatever this is, it has no records
                 break
             if lines:
                 for kind, found in parse(lines).items():
@@ -198,7 +198,7 @@ def _arrow_columns(table: Any) -> dict[str, Floats]:
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
-    """The record of a line; none if it is no record of a log."""
+    """The record of a line; None if it has none."""
     try:
         record = json.loads(line)
         float(record["step"]), float(record["seconds"])
@@ -263,15 +263,15 @@ def throw_away(caches: Path) -> None:
 
 
 def work(orders: TextIO, answers: TextIO) -> None:
-    """Read one log after the other, as asked for by lines of JSON, and answer each by the rows that there are now."""
+    """Read one log after the other, as asked for by lines of JSON, and say of each when it is done."""
     for order in orders:
         asked = json.loads(order)
         try:
-            columns = update(Path(asked["log"]), Path(asked["cache"]))
-            answer = {"rows": sum(kind.rows for kind in columns.kinds.values())}
+            update(Path(asked["log"]), Path(asked["cache"]))
+            said = "read"
         except Exception as error:  # a folder that was removed, a full disk: the page shows a sketch then
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        answers.write(f"{json.dumps(answer)}\n")
+            said = f"{type(error).__name__}: {error}".replace("\n", " ")
+        answers.write(f"{said}\n")
         answers.flush()
 
 

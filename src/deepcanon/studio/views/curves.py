@@ -70,7 +70,7 @@ def curves(
         "start": edges[0] + middle,
         "size": size,
         "width": len(edges) - 1,
-        "range": [min(begins, default=None), max(ends, default=None)],  # type: ignore[type-var]
+        "range": [min(begins, default=None), max(ends, default=None)],
         "sketched": [id for id, source in drawn.items() if source.sketched],
     }
     packed = json.dumps(head).encode()
@@ -101,7 +101,8 @@ class Source:
 
     def __init__(self, places: Floats, values: Floats, columns: tuple[Floats, Floats] | None, sketched: bool) -> None:
         self.places, self.values, self.sketched = places, values, sketched
-        self.starts, self.blocks = columns or (np.empty((0, 1)), np.empty((0, 4)))
+        empty: tuple[Floats, Floats] = np.empty((0, 1)), np.empty((0, 4))
+        self.starts, self.blocks = columns or empty
         self.begin, self.end = float(places[0]), float(places[-1])
 
     @classmethod
@@ -126,7 +127,7 @@ class Source:
         """The smallest, mean and largest value in each bucket, NaN where there is none."""
         low, high = np.searchsorted(self.places, edges[[0, -1]])
         if high - low >= 2 * BLOCK * (len(edges) - 1) and len(self.blocks):
-            rest = len(self.blocks) * BLOCK  # the last records, which are no whole block yet
+            rest = len(self.blocks) * BLOCK  # the last records, which do not fill a block yet
             starts, blocks = self.starts[:, 0], np.asarray(self.blocks)
             if rest < len(self.values):
                 starts = np.append(starts, self.places[rest])
