@@ -1,14 +1,15 @@
 """The studio next to TensorBoard and trackio on the same curves: start, first paint, curves, memory; its own speeds.
 
-    python benchmarks/studio.py FOLDER --part make|ours|tensorboard|trackio|training [--runs 200] [--points 100000]
-        [--of ours tensorboard trackio]
+    python benchmarks/studio.py FOLDER --part make|ours|server|tensorboard|trackio|training
+        [--runs 200] [--points 100000] [--of ours tensorboard trackio]
 
 ``make`` writes runs of so many logged points for all three, or for those of ``--of`` (ten different losses, each again
 and again under other names). Each of the next parts starts one server on its runs, opens its page in Chromium and says
 after how many seconds the server answered, the page had its first contentful paint and a curve was there, what
 processor time the server and its processes had used by then, and what memory they held (resident, summed). ``ours``
 also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a small mlp with and without
-a studio that watches it, in turns.
+a studio that watches it, in turns. ``server`` needs no browser and no quiet machine: the processor time of what the
+server does for a page with all runs, and its memory.
 """
 
 from __future__ import annotations
@@ -271,6 +272,57 @@ def ours(folder: Path) -> dict[str, float]:
     return found
 
 
+def server(folder: Path) -> dict[str, float]:
+    """Processor milliseconds of a request for all runs, in this process, which imports what the server does."""
+    import resource
+
+    from deepcanon.studio.columns import cache_of
+    from deepcanon.studio.server import application
+    from deepcanon.studio.studio import Studio
+    from deepcanon.studio.views.curves import curves
+    from deepcanon.studio.views.runs import held, row
+
+    root, caches = folder / "ours", folder / "columns"
+    studio = Studio(root, caches=caches)
+    application(studio, 0)
+    runs, locks = studio.runs(), held()
+    found: dict[str, float] = {}
+
+    def timed(name: str, act: Callable[[], Any], rounds: int = 5) -> None:
+        spent = []
+        for _ in range(rounds):
+            began = time.process_time()
+            act()
+            spent.append(time.process_time() - began)
+        found[f"{name}, processor ms, median of {rounds}"] = 1000 * statistics.median(spent)
+
+    timed("the table of all runs", lambda: [row(run, root, locks) for run in runs.values()])
+    timed("curves of all runs, sketched", lambda: curves(runs, folder / "nothing", "loss", width=600))
+    first = {number: root / f"run-{number:03d}" for number in range(DIFFERENT)}
+    orders = [{"log": str(run / "log.jsonl"), "cache": str(cache_of(run, caches))} for run in first.values()]
+    reader = [sys.executable, "-m", "deepcanon.studio.columns", str(caches)]
+    subprocess.run(
+        reader,
+        input="".join(f"{json.dumps(order)}\n" for order in orders),
+        text=True,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    child = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found["reading one log into columns, by the reader's process, processor ms"] = 1000 * child.ru_utime / DIFFERENT
+    found["largest resident memory of that process, MB"] = child.ru_maxrss / 1000
+    for run in runs.values():  # the same log, so the same columns
+        if not cache_of(run, caches).exists():
+            shutil.copytree(cache_of(first[int(run.name[4:]) % DIFFERENT], caches), cache_of(run, caches))
+    timed("curves of all runs, all points", lambda: curves(runs, caches, "loss", width=600))
+    timed("another curve of all runs", lambda: curves(runs, caches, "grad_norm", width=600))
+    timed("a hundredth of all runs", lambda: curves(runs, caches, "loss", low=50_000, high=51_000, width=600))
+    timed("what changes, nothing new", lambda: studio.live._look(search=False))
+    found["largest resident memory of this process, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    studio.close()
+    return found
+
+
 def _drawn_after(page: Any, act: Callable[[], Any]) -> float:
     """The seconds from an action to the next picture of all curves."""
     view = page.locator(".view")
@@ -327,7 +379,9 @@ def _trained(run: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--part", choices=["make", "ours", "tensorboard", "trackio", "training"], required=True)
+    parser.add_argument(
+        "--part", choices=["make", "ours", "server", "tensorboard", "trackio", "training"], required=True
+    )
     parser.add_argument("--of", nargs="+", choices=list(makers), default=list(makers))
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--points", type=int, default=100_000)
@@ -335,9 +389,9 @@ def main() -> None:
     if given.part == "make":
         make(given.folder, given.runs, given.points, given.of)
         return
-    parts = {"ours": ours, "tensorboard": tensorboard, "trackio": trackio, "training": training}
+    parts = {"ours": ours, "server": server, "tensorboard": tensorboard, "trackio": trackio, "training": training}
     for name, value in parts[given.part](given.folder).items():
-        print(f"{given.part:<12}{name:<55}{value:10.3f}")
+        print(f"{given.part:<12}{name:<70}{value:10.3f}")
 
 
 if __name__ == "__main__":
