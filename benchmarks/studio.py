@@ -276,7 +276,7 @@ def server(folder: Path) -> dict[str, float]:
     """Processor milliseconds of a request for all runs, in this process, which imports what the server does."""
     import resource
 
-    from deepcanon.studio.columns import cache_of, update
+    from deepcanon.studio.columns import cache_of
     from deepcanon.studio.server import application
     from deepcanon.studio.studio import Studio
     from deepcanon.studio.views.curves import curves
@@ -285,7 +285,7 @@ def server(folder: Path) -> dict[str, float]:
     root, caches = folder / "ours", folder / "columns"
     studio = Studio(root, caches=caches)
     application(studio, 0)
-    runs = studio.runs()
+    runs, locks = studio.runs(), held()
     found: dict[str, float] = {}
 
     def timed(name: str, act: Callable[[], Any], rounds: int = 5) -> None:
@@ -296,16 +296,21 @@ def server(folder: Path) -> dict[str, float]:
             spent.append(time.process_time() - began)
         found[f"{name}, processor ms, median of {rounds}"] = 1000 * statistics.median(spent)
 
-    timed("the table of all runs", lambda: [row(run, root, held()) for run in runs.values()])
+    timed("the table of all runs", lambda: [row(run, root, locks) for run in runs.values()])
     timed("curves of all runs, sketched", lambda: curves(runs, folder / "nothing", "loss", width=600))
     first = {number: root / f"run-{number:03d}" for number in range(DIFFERENT)}
-    began = time.process_time()
-    for run in first.values():
-        if not cache_of(run, caches).exists():
-            update(run / "log.jsonl", cache_of(run, caches))
-    found["reading one log into columns (by another process), processor ms"] = (
-        1000 * (time.process_time() - began) / DIFFERENT
+    orders = [{"log": str(run / "log.jsonl"), "cache": str(cache_of(run, caches))} for run in first.values()]
+    reader = [sys.executable, "-m", "deepcanon.studio.columns", str(caches)]
+    subprocess.run(
+        reader,
+        input="".join(f"{json.dumps(order)}\n" for order in orders),
+        text=True,
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
+    child = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found["reading one log into columns, by the reader's process, processor ms"] = 1000 * child.ru_utime / DIFFERENT
+    found["largest resident memory of that process, MB"] = child.ru_maxrss / 1000
     for run in runs.values():  # the same log, so the same columns
         if not cache_of(run, caches).exists():
             shutil.copytree(cache_of(first[int(run.name[4:]) % DIFFERENT], caches), cache_of(run, caches))

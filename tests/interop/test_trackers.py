@@ -114,7 +114,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=TOOLS)
-def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A tool that is installed, with its store in the folder of the test."""
     name: str = request.param
     pytest.importorskip(name, reason=f"needs {name}")
@@ -182,7 +182,11 @@ def test_the_command_line_logs_to_several_tools(tmp_path: Path, monkeypatch: pyt
         def end(self, trainer: dc.Trainer) -> None:
             asked.append("end")
 
-    monkeypatch.setattr(trackers, "tracker", lambda name: (asked.append(name), Named())[1])
+    def named(tool: str) -> Named:
+        asked.append(tool)
+        return Named()
+
+    monkeypatch.setattr(trackers, "tracker", named)
     words = ["train", "mlp", "--data", "moons", "--steps", "4", "--out", str(tmp_path / "run"), "--no-pictures"]
     done = CliRunner().invoke(app, [*words, "--log-to", "tensorboard", "--log-to", "mlflow"])
     assert done.exit_code == 0, done.output

@@ -19,7 +19,7 @@ import pytest
 import deepcanon as dc
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page
 
     from deepcanon.studio.studio import Studio
 
@@ -106,7 +106,7 @@ def page_of(browser: Browser) -> Iterator[Callable[..., Page]]:
         """With ``refusals`` the server may refuse what the page asks for, and the page may say so."""
         size = {"width": 390, "height": 844} if phone else {"width": 1280, "height": 900}
         scheme: Any = "dark" if dark else "light"
-        context = browser.new_context(viewport=size, color_scheme=scheme, has_touch=phone)  # type: ignore[arg-type]
+        context = browser.new_context(viewport=size, color_scheme=scheme, has_touch=phone)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
@@ -118,7 +118,12 @@ def page_of(browser: Browser) -> Iterator[Callable[..., Page]]:
 
         page.on("console", hear)
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+        def dismiss(dialog: Dialog) -> None:
+            complaints.append(f"dialog: {dialog.message}")
+            dialog.dismiss()
+
+        page.on("dialog", dismiss)
         page.on(
             "request",
             lambda request: None if own(request.url, served) else complaints.append(f"foreign: {request.url}"),

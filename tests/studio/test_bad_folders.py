@@ -35,7 +35,7 @@ def link(folder: Path, name: str, target: str) -> None:
 
 
 def named_badly(folder: Path) -> None:
-    shutil.copytree(os.fsencode(folder), os.fsencode(folder.parent) + b"/bad-\xff\xfe")
+    shutil.copytree(folder, os.fsdecode(os.fsencode(folder.parent) + b"/bad-\xff\xfe"))
 
 
 def sealed(**changes: Any) -> bytes:

@@ -63,8 +63,13 @@ def test_a_training_in_a_notebook_is_one_display_with_the_whole_curve_at_its_end
 
 def test_the_display_takes_a_bounded_part_of_the_time(notebook: Display, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(live_curve.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(Display, "update", lambda self, course: (self.shown.append(course), step(clock, 0.1)))
+    monkeypatch.setattr("deepcanon.train.live_curve.time.monotonic", lambda: clock[0])
+
+    def slowly(display: Display, course: Course) -> None:
+        display.shown.append(course)
+        step(clock, 0.1)
+
+    monkeypatch.setattr(Display, "update", slowly)
 
     class Slow(dc.Observer):
         def step(self, trainer: Any, terms: Any) -> None:

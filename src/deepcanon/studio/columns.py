@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import mmap
 import os
 import secrets
 import shutil
@@ -79,14 +80,13 @@ class Columns:
 
     def values(self, kind: str, name: str) -> Floats:
         """A column, memory-mapped."""
-        rows = self.kinds[kind].rows
-        return np.memmap(self._file(kind, name), _type(name), "r", shape=(rows,)) if rows else np.empty(0)
+        return _mapped(self._file(kind, name), _type(name), self.kinds[kind].rows)
 
     def blocks(self, kind: str, name: str) -> Floats:
         """Of each whole block the smallest and the largest value, the sum and the count; of places the first."""
         count, width = self.kinds[kind].rows // BLOCK, 1 if name in PLACES else 4
         file = self._file(kind, name).with_suffix(".blocks")
-        return np.memmap(file, _type(name), "r", shape=(count, width)) if count else np.empty((0, width))
+        return _mapped(file, _type(name), count * width).reshape(count, width)
 
     def append(self, kind: str, found: Mapping[str, Floats]) -> None:
         """Add rows; a column that these lack, or that is new, has gaps."""
@@ -225,6 +225,14 @@ def _numbers(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             wanted = "." in key or key in ("step", "seconds", "loss", "lr", "grad_norm")
             if wanted and isinstance(each, int | float) and not isinstance(each, bool):
                 yield key, float(each)
+
+
+def _mapped(file: Path, kind: type[np.floating[Any]], count: int) -> Floats:
+    """So many numbers of a file, memory-mapped."""
+    if not count:
+        return np.empty(0, kind)
+    with file.open("rb") as stream:
+        return np.frombuffer(mmap.mmap(stream.fileno(), count * np.dtype(kind).itemsize, access=mmap.ACCESS_READ), kind)
 
 
 def _type(name: str) -> type[np.floating[Any]]:
