@@ -229,6 +229,7 @@ def test_epochs_that_are_asked_for_take_the_place_of_those_of_recipes(table: str
     for entry in found.content["runs"]:
         settings = RunFolder.open(tmp_path / "out" / entry["run"]).info["settings"]
         assert settings["epochs"] == 2
+        assert entry["measured"] is not None
         assert entry["measured"]["steps"] == entry["measured"]["planned"] == 2
     commands = found.report.read_text("utf-8")
     assert "--seeds 1 --epochs 2" in commands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 from deepcanon.catalogue import entries, find
 from deepcanon.core import DeepcanonError
+from deepcanon.data import load_data
 from deepcanon.studio.play.asked_for import asked_for, plane_sets
 from deepcanon.studio.play.choices import form_of, models_for, points_to_choose
 from deepcanon.studio.play.live_training import Line, play
@@ -41,8 +43,10 @@ def _chosen(wanted: Mapping[str, Any], files: Mapping[str, Path]) -> dict[str, A
 
 
 def _warm() -> None:
-    """Import every model and the embedded points, once for all sessions."""
-    plane_sets()
+    """Import every model, and load the embedded points, once for all sessions."""
+    importlib.import_module("torch._dynamo")  # which the first optimizer imports
+    for name in plane_sets():
+        load_data(name)
     for entry in entries():
         try:
             find(entry.name)
