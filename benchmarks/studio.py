@@ -1,13 +1,15 @@
-"""The studio beside TensorBoard and trackio on the same curves: start, first paint, curves, memory; its own speeds.
+"""The studio next to TensorBoard and trackio on the same curves: start, first paint, curves, memory; its own speeds.
 
-    python benchmarks/studio.py FOLDER --part make|ours|tensorboard|trackio|training [--runs 200] [--points 100000]
+    python benchmarks/studio.py FOLDER --part make|ours|server|tensorboard|trackio|training
+        [--runs 200] [--points 100000] [--of ours tensorboard trackio]
 
-``make`` writes runs of so many logged points for all three (ten different losses, each again and again under other
-names). Each of the next parts starts one server on its runs, opens its page in Chromium and says after how many seconds
-the server answered, the page had its first contentful paint and a curve was there, what processor time the server and
-its processes had used by then, and what memory they held (resident, summed). ``ours`` also switches curves, zooms, and
-appends to a log while it is watched. ``training`` trains a small mlp with and without a studio that watches it, in
-turns.
+``make`` writes runs of so many logged points for all three, or for those of ``--of`` (ten different losses, each again
+and again under other names). Each of the next parts starts one server on its runs, opens its page in Chromium and says
+after how many seconds the server answered, the page had its first contentful paint and a curve was there, what
+processor time the server and its processes had used by then, and what memory they held (resident, summed). ``ours``
+also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a small mlp with and without
+a studio that watches it, in turns. ``server`` needs no browser and no quiet machine: the processor time of what the
+server does for a page with all runs, and its memory.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +51,16 @@ def losses(number: int, points: int) -> list[float]:
     return [float(value) for value in curve]
 
 
-def make(folder: Path, runs: int, points: int) -> None:
+def make(folder: Path, runs: int, points: int, tools: list[str]) -> None:
+    for tool in tools:
+        makers[tool](folder / tool, runs, points)
+        print(f"made those of {tool}", flush=True)
+
+
+def _our_runs(folder: Path, runs: int, points: int) -> None:
     for number in range(DIFFERENT):
         values = losses(number, points)
-        first = folder / "ours" / f"run-{number:03d}"
+        first = folder / f"run-{number:03d}"
         first.mkdir(parents=True)
         records = (
             {
@@ -61,13 +70,8 @@ def make(folder: Path, runs: int, points: int) -> None:
             for n, value in enumerate(values)
         )  # fmt: skip
         (first / "log.jsonl").write_bytes(log_lines(records, 0)[0])
-        _tensorboard_run(folder / "tensorboard" / first.name, values)
         for copy in range(number, runs, DIFFERENT):
-            _describe(folder / "ours" / f"run-{copy:03d}", first, copy)
-            if copy != number:
-                shutil.copytree(folder / "tensorboard" / first.name, folder / "tensorboard" / f"run-{copy:03d}")
-        print(f"made {number + 1} of {DIFFERENT}", flush=True)
-    _trackio_runs(folder / "trackio", runs, points)
+            _describe(folder / f"run-{copy:03d}", first, copy)
 
 
 def _describe(run: Path, first: Path, seed: int) -> None:
@@ -81,6 +85,13 @@ def _describe(run: Path, first: Path, seed: int) -> None:
         "results": {"steps": 1, "seconds": 500.0, "train": {}, "valid": {}, "test": {"nll": 0.2}},
     }  # fmt: skip
     (run / "run.json").write_bytes(seal(info))
+
+
+def _tensorboard_runs(folder: Path, runs: int, points: int) -> None:
+    for number in range(DIFFERENT):
+        _tensorboard_run(folder / f"run-{number:03d}", losses(number, points))
+    for copy in range(DIFFERENT, runs):
+        shutil.copytree(folder / f"run-{copy % DIFFERENT:03d}", folder / f"run-{copy:03d}")
 
 
 def _tensorboard_run(folder: Path, values: list[float]) -> None:
@@ -119,6 +130,9 @@ def _trackio_runs(folder: Path, runs: int, points: int) -> None:
                 copied = f"SELECT {', '.join(chosen)} FROM {table} WHERE run_name = ?"
                 base.execute(f"INSERT INTO {table} ({', '.join(kept)}) {copied}", (new, old))
     print(f"trackio: {path.stat().st_size / 1e9:.1f} GB", flush=True)
+
+
+makers = {"ours": _our_runs, "tensorboard": _tensorboard_runs, "trackio": _trackio_runs}
 
 
 def free_port() -> int:
@@ -242,10 +256,8 @@ def ours(folder: Path) -> dict[str, float]:
         found |= {f"{name[:-3]} again, s": value for name, value in again.items()}
         time.sleep(3)
         curve = page.get_by_label("Curve", exact=True)
-        switched = [
-            _drawn_after(page, lambda name=name: curve.select_option(name))
-            for name in ("grad_norm", "loss", "lr", "loss") * 3
-        ]
+        names = ("grad_norm", "loss", "lr", "loss") * 3
+        switched = [_drawn_after(page, partial(curve.select_option, name)) for name in names]
         found["switch to another curve of all runs, median, ms"] = 1000 * statistics.median(switched)
         area = page.locator(".area")
         area.focus()
@@ -257,6 +269,57 @@ def ours(folder: Path) -> dict[str, float]:
         found["a new line is drawn after, median, s"] = statistics.median(
             _delay(page, root / "run-007") for _ in range(7)
         )
+    return found
+
+
+def server(folder: Path) -> dict[str, float]:
+    """Processor milliseconds of a request for all runs, in this process, which imports what the server does."""
+    import resource
+
+    from deepcanon.studio.columns import cache_of
+    from deepcanon.studio.server import application
+    from deepcanon.studio.studio import Studio
+    from deepcanon.studio.views.curves import curves
+    from deepcanon.studio.views.runs import held, row
+
+    root, caches = folder / "ours", folder / "columns"
+    studio = Studio(root, caches=caches)
+    application(studio, 0)
+    runs, locks = studio.runs(), held()
+    found: dict[str, float] = {}
+
+    def timed(name: str, act: Callable[[], Any], rounds: int = 5) -> None:
+        spent = []
+        for _ in range(rounds):
+            began = time.process_time()
+            act()
+            spent.append(time.process_time() - began)
+        found[f"{name}, processor ms, median of {rounds}"] = 1000 * statistics.median(spent)
+
+    timed("the table of all runs", lambda: [row(run, root, locks) for run in runs.values()])
+    timed("curves of all runs, sketched", lambda: curves(runs, folder / "nothing", "loss", width=600))
+    first = {number: root / f"run-{number:03d}" for number in range(DIFFERENT)}
+    orders = [{"log": str(run / "log.jsonl"), "cache": str(cache_of(run, caches))} for run in first.values()]
+    reader = [sys.executable, "-m", "deepcanon.studio.columns", str(caches)]
+    subprocess.run(
+        reader,
+        input="".join(f"{json.dumps(order)}\n" for order in orders),
+        text=True,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    child = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found["reading one log into columns, by the reader's process, processor ms"] = 1000 * child.ru_utime / DIFFERENT
+    found["largest resident memory of that process, MB"] = child.ru_maxrss / 1000
+    for run in runs.values():  # the same log, so the same columns
+        if not cache_of(run, caches).exists():
+            shutil.copytree(cache_of(first[int(run.name[4:]) % DIFFERENT], caches), cache_of(run, caches))
+    timed("curves of all runs, all points", lambda: curves(runs, caches, "loss", width=600))
+    timed("another curve of all runs", lambda: curves(runs, caches, "grad_norm", width=600))
+    timed("a hundredth of all runs", lambda: curves(runs, caches, "loss", low=50_000, high=51_000, width=600))
+    timed("what changes, nothing new", lambda: studio.live._look(search=False))
+    found["largest resident memory of this process, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    studio.close()
     return found
 
 
@@ -316,16 +379,19 @@ def _trained(run: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--part", choices=["make", "ours", "tensorboard", "trackio", "training"], required=True)
+    parser.add_argument(
+        "--part", choices=["make", "ours", "server", "tensorboard", "trackio", "training"], required=True
+    )
+    parser.add_argument("--of", nargs="+", choices=list(makers), default=list(makers))
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--points", type=int, default=100_000)
     given = parser.parse_args()
     if given.part == "make":
-        make(given.folder, given.runs, given.points)
+        make(given.folder, given.runs, given.points, given.of)
         return
-    parts = {"ours": ours, "tensorboard": tensorboard, "trackio": trackio, "training": training}
+    parts = {"ours": ours, "server": server, "tensorboard": tensorboard, "trackio": trackio, "training": training}
     for name, value in parts[given.part](given.folder).items():
-        print(f"{given.part:<12}{name:<55}{value:10.3f}")
+        print(f"{given.part:<12}{name:<70}{value:10.3f}")
 
 
 if __name__ == "__main__":

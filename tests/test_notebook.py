@@ -37,6 +37,7 @@ NOT_DISPLAYED = {
     dc.Trainer: "the training at work, which observers are handed",
     dc.Observer: "a base class, whose subclasses are their authors'",
     dc.Doctor: "an observer of a training, whose findings are reports",
+    dc.Film: "an observer of a training, whose pictures lie in its run",
     **dict.fromkeys(
         (dc.TensorBoard, dc.MLflow, dc.Trackio, dc.Wandb), "an observer that logs to a tool that may be missing"
     ),

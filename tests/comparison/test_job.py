@@ -224,6 +224,21 @@ def test_one_family_that_fails_does_not_lose_the_others(table: str, tmp_path: Pa
     assert again["runs"][0]["measured"] is not None
 
 
+def test_epochs_that_are_asked_for_take_the_place_of_those_of_recipes(table: str, tmp_path: Path) -> None:
+    found = dc.compare(["vae:hidden=4", "gaussian"], table, tmp_path / "out", epochs=2, baselines="none")
+    for entry in found.content["runs"]:
+        settings = RunFolder.open(tmp_path / "out" / entry["run"]).info["settings"]
+        assert settings["epochs"] == 2
+        assert entry["measured"]["steps"] == entry["measured"]["planned"] == 2
+    commands = found.report.read_text("utf-8")
+    assert "--seeds 1 --epochs 2" in commands
+    assert "--epochs 2 --seed 0" in commands
+    with pytest.raises(UsageError, match="with epochs 2, not 3"):
+        dc.compare(["vae:hidden=4"], table, tmp_path / "out", epochs=3, baselines="none")
+    with pytest.raises(UsageError, match="epochs must be a whole number of at least 1"):
+        dc.compare(["vae:hidden=4"], table, tmp_path / "new", epochs=0, baselines="none")
+
+
 def test_a_budget_ends_a_training_and_is_said(table: str, tmp_path: Path) -> None:
     Shy.pause = 0.05
     found = run_jobs(candidates("Shy"), table, tmp_path / "out", budget=0.1)

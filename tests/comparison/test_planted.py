@@ -237,6 +237,26 @@ def test_bent_latents_are_found_by_every_kind_of_variational_autoencoder_before_
 
 
 @pytest.mark.slow
+def test_planted_latents_of_classes_are_found_by_the_conditional_autoencoder_before_those_that_do_not_know_the_class(
+    tmp_path: Path,
+) -> None:
+    """Twelve columns that are quadratic functions of two latents, other functions for each of three classes."""
+    random = np.random.default_rng(0)
+    kinds, z = random.integers(3, size=1500), random.normal(size=(1500, 2))
+    lines, bends = random.normal(size=(2, 3, 2, 12))
+    x = np.einsum("nk,nkd->nd", z, lines[kinds]) + 0.7 * np.einsum("nk,nkd->nd", z**2, bends[kinds])
+    rows = (x / x.std(0) + 0.5 * random.normal(size=x.shape)) * np.logspace(-2, 2, 12)
+    path = written(tmp_path / "rows.csv", np.column_stack([rows, kinds]))  # whole numbers in the column "y"
+    planted, others = "conditional_vae:latent=4,hidden=64", ["vae:latent=4,hidden=64", "gaussian_mixture:components=8"]
+    found = dc.compare([planted, *others], path, tmp_path / "out", baselines="none", target="y")
+    assert not found.failures
+    (section,) = found.sections
+    ahead = {each["second"]: each["low"] for each in section.differences if each["first"] == planted}
+    assert set(ahead) == set(others)
+    assert min(ahead.values()) > 0  # the 95 % interval of the gain for the same test examples
+
+
+@pytest.mark.slow
 def test_a_planted_lattice_is_found_by_the_ising_model_among_models_of_zeros_and_ones(tmp_path: Path) -> None:
     """Spins and zeros and ones stand in one table, since their probabilities are of the same patterns."""
     found = dc.compare(["ising", "bayesian_network:edges=9,units=4"], "ising", tmp_path / "out", baselines="none")

@@ -15,7 +15,7 @@ import torch
 import deepcanon as dc
 from deepcanon.diagnosis.health_report import Diagnosis, Report
 from deepcanon.studio.views import compare, explain, latent, microscope
-from tests.studio.conftest import Served
+from tests.studio.conftest import PATIENCE, Served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -102,7 +102,7 @@ def test_verdicts_are_shown_with_their_evidence_and_an_advice_can_be_followed(
     page.get_by_text("Training mlp-again").wait_for()
     page.goto(f"{served.origin}/#/runs")
     line = page.locator("tr", has=page.get_by_role("link", name="mlp-again", exact=True))
-    line.locator(".badge.finished").wait_for()
+    line.locator(".badge.finished").wait_for(timeout=4 * PATIENCE)  # a process of its own
     again, before = dc.Run(tmp_path / "mlp-again").info, dc.Run(tmp_path / "mlp").info
     assert again["settings"] == {**before["settings"], "lr": 0.125}
     assert again["model"] == before["model"]
@@ -172,7 +172,7 @@ def test_the_map_of_codes_is_decoded_where_it_is_touched_and_the_film_is_played(
     image = page.locator(".frame-image")
     assert image.get_attribute("alt") == "samples at step 20"
     page.get_by_label("Frame").press("Home")
-    page.get_by_text("samples at step 0 of 20 (frame 1 of 3)").wait_for()
+    page.locator("figcaption", has_text="samples at step 0 of 20 (frame 1 of 3)").wait_for()
     assert image.evaluate("image => image.naturalWidth") > 100
 
 

@@ -49,6 +49,10 @@ def compare(
         float | None,
         typer.Option(help="The most seconds for each training, of a model or of a baseline.", metavar="SECONDS"),
     ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many epochs to train each model, in place of its recipe's.", metavar="N"),
+    ] = None,
     baselines: Annotated[
         str,
         typer.Option(
@@ -92,7 +96,7 @@ def compare(
     try:
         with _termination_raised():
             compared = run_comparison(
-                names or None, data, out, seeds=seeds, budget=budget, baselines=baselines.split(","),
+                names or None, data, out, seeds=seeds, budget=budget, epochs=epochs, baselines=baselines.split(","),
                 cost=cost, learning_curve=learning_curve, notify=printer.say,
                 quiet=json or not sys.stdout.isatty(), **given_options(reading),
             )  # fmt: skip

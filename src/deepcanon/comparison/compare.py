@@ -74,6 +74,7 @@ def compare(
     *,
     seeds: int = 1,
     budget: float | None = None,
+    epochs: int | None = None,
     baselines: str | Sequence[str] = "default",
     cost: str | Mapping[str, float] | None = None,
     learning_curve: bool = False,
@@ -89,8 +90,8 @@ def compare(
     ``models`` are names, with arguments where wanted (``"vae:latent=4"``), or classes; without any, some that suit the
     data are chosen, and the report says why. Each gets the form of the data that it models: images as zeros and ones,
     or dequantized. Called again with the same folder, it goes on where it was broken off. ``budget`` is the most
-    seconds for each training, of a model or of a baseline, which ends after a part of its fit; ``notify`` is called
-    with the progress.
+    seconds for each training, of a model or of a baseline, which ends after a part of its fit; with ``epochs``, models
+    are trained for so many in place of those of their recipes. ``notify`` is called with the progress.
 
     ``baselines`` stand next to them, trained on the same split: all that suit the data, some by name, or ``"none"``.
     ``cost`` says what mistakes cost, ``{"ill": 10, "well": 1}`` for missing an example of a class, or ``{"under": 3,
@@ -118,7 +119,7 @@ def compare(
                 notify(sentence)
         others = baselines_for(baselines, candidates, forms.with_all_sizes)
     content = run_jobs(
-        candidates, forms, folder, seeds=seeds, budget=budget, baselines=others,
+        candidates, forms, folder, seeds=seeds, budget=budget, epochs=epochs, baselines=others,
         cost=None if cost is None else read_cost(cost), learning_curve=learning_curve, chosen=chosen, notify=notify,
         quiet=quiet,
     )  # fmt: skip

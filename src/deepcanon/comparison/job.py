@@ -80,6 +80,7 @@ class Workshop:
     forms: Forms
     out: Path
     budget: float | None
+    epochs: int | None
     cost: Cost | None
     quiet: bool
 
@@ -142,6 +143,8 @@ class Workshop:
             torch.manual_seed(job.seed)
             model = candidate.build(data.model_sizes, data.name)
         settings = resolve_settings(model.recipe, seed=job.seed)
+        if self.epochs is not None:
+            settings["epochs"] = self.epochs
         if job.examples is not None:
             settings["steps"] = Plan(len(self.forms[job.form].train), settings).total
             settings["pictures"] = False
@@ -157,6 +160,7 @@ def run_jobs(
     reading: Mapping[str, Any] | None = None,
     seeds: int = 1,
     budget: float | None = None,
+    epochs: int | None = None,
     baselines: Sequence[AnyBaseline] = (),
     cost: Cost | None = None,
     learning_curve: bool = False,
@@ -170,7 +174,7 @@ def run_jobs(
     then. A candidate that fails leaves the sentence that says why, and the others go on. ``chosen`` says why these
     candidates were chosen. ``notify`` gets the progress; unless ``quiet``, each training shows its own.
     """
-    _check(candidates, baselines, seeds, budget)
+    _check(candidates, baselines, seeds, budget, epochs)
     forms = data if isinstance(data, Forms) else Forms(data, reading)
     for remark in forms.given.remarks:
         notify(remark)
@@ -182,13 +186,14 @@ def run_jobs(
     request = {
         "models": [candidate.label for candidate in candidates],
         "data": forms.name, "reading": as_json(forms.reading), "seeds": seeds, "budget": budget,
+        "epochs": epochs,
         "baselines": [each.label if isinstance(each, Blueprint) else each.name for each in baselines],
         "cost": cost, "learning_curve": learning_curve,
     }  # fmt: skip
     opened(out, request, forms.given.fingerprint())  # what is refused is not touched, not even by a lock
     with locked(out):
         comparison = _comparison(request, forms.given, unsuitable, chosen)
-        return _run_all(jobs, Workshop(forms, out, budget, cost, quiet), comparison, notify)
+        return _run_all(jobs, Workshop(forms, out, budget, epochs, cost, quiet), comparison, notify)
 
 
 def _run_all(jobs: Sequence[Job], shop: Workshop, comparison: Comparison, notify: Callable[[str], None]) -> Comparison:
@@ -275,7 +280,13 @@ def _plan(
     return jobs, unsuitable
 
 
-def _check(candidates: Sequence[Blueprint], baselines: Sequence[AnyBaseline], seeds: int, budget: float | None) -> None:
+def _check(
+    candidates: Sequence[Blueprint],
+    baselines: Sequence[AnyBaseline],
+    seeds: int,
+    budget: float | None,
+    epochs: int | None,
+) -> None:
     if not candidates:
         raise UsageError("name the models to compare: deepcanon list shows them")
     labels = [each.label for each in (*candidates, *baselines)]
@@ -285,6 +296,8 @@ def _check(candidates: Sequence[Blueprint], baselines: Sequence[AnyBaseline], se
         raise UsageError(f"{twice} is given twice; give it other arguments or leave it out")
     if not isinstance(seeds, int) or seeds < 1:
         raise UsageError(f"seeds must be a whole number of at least 1 (got {seeds})")
+    if epochs is not None and (not isinstance(epochs, int) or epochs < 1):
+        raise UsageError(f"epochs must be a whole number of at least 1 (got {epochs})")
     if not isinstance(budget, int | float | None):
         raise UsageError(f"the budget is a time in seconds, got {budget!r}")
     if budget is not None and not budget > 0:

@@ -124,7 +124,7 @@ def opened(out: Path, request: Mapping[str, Any], fingerprint: str) -> Before | 
         raise UsageError(f"{path} was written by a newer version of deepcanon")
     before: Before = held_to(Before, made_by, path)
     asked, known = before["request"], before["data"]["fingerprint"]
-    for name in ("data", "reading", "budget"):
+    for name in ("data", "reading", "budget", "epochs"):
         if asked.get(name) != request[name]:
             raise UsageError(
                 f"{out} holds a comparison with {name} {asked.get(name)}, not {request[name]}; choose another folder"

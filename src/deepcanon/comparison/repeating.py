@@ -19,7 +19,7 @@ def in_memory(comparison: Comparison) -> bool:
 def compare_call(comparison: Comparison, out: str) -> str:
     """The call that makes the comparison anew of data in memory, there called ``data``."""
     asked = comparison["request"]
-    options = {name: asked[name] for name in ("seeds", "budget", "cost", "learning_curve") if asked[name]}
+    options = {name: asked[name] for name in ("seeds", "budget", "epochs", "cost", "learning_curve") if asked.get(name)}
     words = {**asked["reading"], **options, "baselines": asked["baselines"] or "none"}
     named = "".join(f", {name}={value!r}" for name, value in words.items())
     return f"dc.compare({asked['models']!r}, data, {out!r}{named})"
@@ -29,8 +29,8 @@ def compare_command(comparison: Comparison, out: str) -> str:
     """The command that makes the comparison anew."""
     asked = comparison["request"]
     words = ["deepcanon", "compare", *asked["models"], "--data", asked["data"], *reading_in_words(asked["reading"])]
-    for option in ("seeds", "budget"):
-        if asked[option] is not None:
+    for option in ("seeds", "budget", "epochs"):
+        if asked.get(option) is not None:
             words += [f"--{option}", f"{asked[option]:g}" if isinstance(asked[option], float) else str(asked[option])]
     words += ["--baselines", ",".join(asked["baselines"]) or "none"]
     if asked["cost"] is not None:
@@ -52,6 +52,8 @@ def run_commands(comparison: Comparison, candidates: Sequence[Blueprint]) -> lis
         words += [*reading_in_words(comparison["request"]["reading"]), *candidate.to_options()]
         if entry["measured"] is not None and entry["measured"]["watch"] is not None:
             words += ["--watch", entry["measured"]["watch"]]
+        if comparison["request"].get("epochs") is not None:
+            words += ["--epochs", str(comparison["request"]["epochs"])]
         words += ["--seed", str(entry["seed"]), "--threads", str(comparison["threads"])]
         found.append(shlex.join(words))
     return found

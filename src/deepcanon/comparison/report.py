@@ -99,6 +99,7 @@ def _header(comparison: Comparison) -> str:
         f"{data['kind']}, {shape}", counts,
         counted(asked["seeds"], "seed"),
         *([f"at most {asked['budget']:g} s of training each"] if asked["budget"] is not None else []),
+        *([f"{counted(asked['epochs'], 'epoch')} each"] if asked.get("epochs") is not None else []),
         *(f"{name} {value}" for name, value in asked["reading"].items()),
         *([f"cost of a mistake: {_costs(asked['cost'])}"] if asked.get("cost") else []),
         counted(comparison["threads"], "thread"),

@@ -80,8 +80,9 @@ def middle(values: Sequence[float]) -> tuple[float, float]:
 
 
 def curves(series: Mapping[str, Sequence[Point]], x_label: str, y_label: str) -> str:
-    """Named curves in one chart, each point a mean with a band from its least to its most; values that are no numbers
-    are left out.
+    """Named curves in one chart, each point a mean with a band from its least to its most.
+
+    Values that are not finite are left out.
 
     >>> drawing = curves({"loss": [(1, 2.0), (2, 1.0)]}, "step", "nats")
     >>> drawing.count("<polyline"), "loss" in drawing

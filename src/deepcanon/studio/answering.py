@@ -1,4 +1,4 @@
-"""What the addresses of several views share: parameters that are read, and answers that are computed apart."""
+"""Answers and parameters that the addresses of several views share."""
 
 from __future__ import annotations
 

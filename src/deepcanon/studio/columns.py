@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import mmap
 import os
 import secrets
 import shutil
@@ -31,6 +32,8 @@ BLOCK = 16
 """The records of a block."""
 PIECE = 2**23
 """The bytes of a log that are parsed at a time."""
+MOST_LINE = 2**20
+"""The bytes of a line beyond which a file is not taken for a log."""
 TAIL = 64
 """The bytes before the end of what was read by which a log that was cut and has grown again is known."""
 PLACES = ("step", "seconds")
@@ -77,14 +80,13 @@ class Columns:
 
     def values(self, kind: str, name: str) -> Floats:
         """A column, memory-mapped."""
-        rows = self.kinds[kind].rows
-        return np.memmap(self._file(kind, name), _type(name), "r", shape=(rows,)) if rows else np.empty(0)
+        return _mapped(self._file(kind, name), _type(name), self.kinds[kind].rows)
 
     def blocks(self, kind: str, name: str) -> Floats:
         """Of each whole block the smallest and the largest value, the sum and the count; of places the first."""
         count, width = self.kinds[kind].rows // BLOCK, 1 if name in PLACES else 4
         file = self._file(kind, name).with_suffix(".blocks")
-        return np.memmap(file, _type(name), "r", shape=(count, width)) if count else np.empty((0, width))
+        return _mapped(file, _type(name), count * width).reshape(count, width)
 
     def append(self, kind: str, found: Mapping[str, Floats]) -> None:
         """Add rows; a column that these lack, or that is new, has gaps."""
@@ -137,6 +139,8 @@ def update(log: Path, cache: Path) -> Columns:
         rest = b""
         while piece := file.read(PIECE):
             lines, _, rest = (rest + piece).rpartition(b"\n")
+            if len(rest) > MOST_LINE:  # whatever this is, it has no records
+                break
             if lines:
                 for kind, found in parse(lines).items():
                     columns.append(kind, found)
@@ -194,7 +198,7 @@ def _arrow_columns(table: Any) -> dict[str, Floats]:
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
-    """The record of a line; none if it is no record of a log."""
+    """The record of a line; None if it has none."""
     try:
         record = json.loads(line)
         float(record["step"]), float(record["seconds"])
@@ -221,6 +225,14 @@ def _numbers(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             wanted = "." in key or key in ("step", "seconds", "loss", "lr", "grad_norm")
             if wanted and isinstance(each, int | float) and not isinstance(each, bool):
                 yield key, float(each)
+
+
+def _mapped(file: Path, kind: type[np.floating[Any]], count: int) -> Floats:
+    """So many numbers of a file, memory-mapped."""
+    if not count:
+        return np.empty(0, kind)
+    with file.open("rb") as stream:
+        return np.frombuffer(mmap.mmap(stream.fileno(), count * np.dtype(kind).itemsize, access=mmap.ACCESS_READ), kind)
 
 
 def _type(name: str) -> type[np.floating[Any]]:
@@ -259,15 +271,15 @@ def throw_away(caches: Path) -> None:
 
 
 def work(orders: TextIO, answers: TextIO) -> None:
-    """Read one log after the other, as asked for by lines of JSON, and answer each by the rows that there are now."""
+    """Read one log after the other, as asked for by lines of JSON, and say of each when it is done."""
     for order in orders:
         asked = json.loads(order)
         try:
-            columns = update(Path(asked["log"]), Path(asked["cache"]))
-            answer = {"rows": sum(kind.rows for kind in columns.kinds.values())}
+            update(Path(asked["log"]), Path(asked["cache"]))
+            said = "read"
         except Exception as error:  # a folder that was removed, a full disk: the page shows a sketch then
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        answers.write(f"{json.dumps(answer)}\n")
+            said = f"{type(error).__name__}: {error}".replace("\n", " ")
+        answers.write(f"{said}\n")
         answers.flush()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from deepcanon.studio.studio import Studio
 
 POLL = 0.3
-"""Seconds between two looks at the folder."""
+"""Seconds after which the sizes and times of files are asked for again."""
 SEARCH = 2.0
 """Seconds between two searches for new runs."""
 
@@ -53,7 +53,7 @@ class Live:
             return self.version, {"changed": changed, "gone": gone, "unread": self.reader.waiting()}
 
     def close(self) -> None:
-        """End what runs beside the server."""
+        """End what runs next to the server."""
         self.reader.close()
 
     def _look(self, *, search: bool) -> None:

@@ -66,11 +66,11 @@ class Reader:
         """End the process, if there is one, and close what leads to it."""
         if self._process is not None:
             self._process.kill()
-            self._process.stdin, given = None, self._process.stdin
-            self._process.communicate()
-            with suppress(OSError):  # the rest of an order to a process that has died
-                if given is not None:
-                    given.close()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                with suppress(OSError):  # the rest of an order to a process that has died
+                    assert pipe is not None
+                    pipe.close()
             self._process = None
 
     def _read(self, folder: Path) -> None:

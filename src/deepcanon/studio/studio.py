@@ -72,7 +72,7 @@ class Studio:
             raise UnknownId(f"there is no run {id[:40]!r} here") from None
 
     def close(self) -> None:
-        """End what runs beside the server."""
+        """End what runs next to the server."""
         self.live.close()
         for end in self.at_end:
             end()

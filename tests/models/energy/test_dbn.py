@@ -41,10 +41,12 @@ def enumerated(model: DBN) -> Tensor:
     return found
 
 
-def test_a_network_whose_top_is_tied_is_the_machine_below() -> None:
-    """Every draw of the bound is then log p itself, since q is the posterior."""
+@pytest.mark.parametrize("units", [4, 6])
+def test_a_network_whose_top_is_tied_is_the_machine_below(units: int) -> None:
+    """Every draw of the bound is then log p itself, since q is the posterior; further units have no weight yet."""
     torch.manual_seed(0)
-    model, rbm = DBN(4, (3, 4)).double(), RBM(4, 3).double()
+    model, rbm = DBN(4, (3, units)).double(), RBM(4, 3).double()
+    nn.init.zeros_(model.top.weight)
     for parameter in rbm.parameters():
         nn.init.normal_(parameter)
     first = model.layers[0]

@@ -128,7 +128,7 @@ def test_runs_without_a_log_or_with_a_damaged_one_have_no_curve(tmp_path: Path) 
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.integers(1, 300), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_buckets_cover_everything_and_are_never_too_many(low: float, span: float, width: int, whole: bool) -> None:
     edges, size = bucket_edges(low, low + span, width, whole=whole)
     assert len(edges) - 1 <= width

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import deepcanon as dc
+from deepcanon.core import CheckpointError
 from deepcanon.diagnosis.health_report import Diagnosis, Report
 from deepcanon.studio.views import doctor
 
@@ -37,6 +39,7 @@ SCALE = Diagnosis("unscaled inputs", {"spread": 100.0}, "standardize the inputs"
 
 
 def test_a_run_that_was_not_examined_says_so(run: Path) -> None:
+    shutil.rmtree(run / "looks", ignore_errors=True)
     assert doctor.examined(run) is None
     with pytest.raises(dc.UsageError, match="not examined"):
         doctor.training_after(run, 0)
@@ -86,9 +89,10 @@ def test_only_settings_that_a_training_has_are_changed(run: Path) -> None:
 
 
 def test_a_damaged_report_is_a_sentence(run: Path) -> None:
+    examined(run, LOW)
     (run / "looks" / "doctor.json").write_text("{")
     with pytest.raises(dc.UsageError, match="damaged"):
         doctor.examined(run)
     (run / "looks" / "doctor.json").write_text(json.dumps({"healthy": True}))
-    with pytest.raises(dc.CheckpointError, match="not what deepcanon writes"):
+    with pytest.raises(CheckpointError, match="not what deepcanon writes"):
         doctor.examined(run)

@@ -35,7 +35,7 @@ def test_the_map_has_the_codes_of_examples_and_decodes_them(vae: Path) -> None:
     with torch.no_grad():
         codes = run.model.encode(run.data.test.x[found["numbers"]]).mean
         decoded = run.model.decode(codes[4:5]).mean
-    assert torch.allclose(torch.tensor(found["points"]), codes.double(), atol=1e-6)
+    assert torch.equal(torch.tensor(found["points"], dtype=torch.float64), codes.double())
     assert found["classes"] == run.data.test.y[found["numbers"]].tolist()
     assert found["axes"] == ["latent 1", "latent 2"]
     [shown] = latent.decoded(vae, "test", [found["points"][4]])

@@ -15,7 +15,7 @@ from deepcanon.core.files import write_whole
 from deepcanon.core.plural import counted
 from deepcanon.microscopy.compute_graph import ComputeGraph, Edge
 from deepcanon.microscopy.formulas import filled
-from deepcanon.microscopy.movement import Movement, movements
+from deepcanon.microscopy.moved_edges import Movement, movements
 from deepcanon.microscopy.summary import summary
 
 NUMBERS = 120_000

@@ -22,7 +22,8 @@ class Greedy(Model[B]):
     A machine with visible units :math:`h_{l-1}` and hidden units :math:`h_l` learns by contrastive divergence from
     samples of :math:`h_{l-1}` given the data, while all machines below it stay as they are. Where it is as wide as the
     one below was at its foot, it starts as its mirror image, which generates the same :math:`h_{l-1}`, and can only
-    improve on it. Of few labels and many examples without, all of the latter are learned from.
+    improve on it; where it is wider, its other units start with next to no weight. Of few labels and many examples
+    without, all of the latter are learned from.
 
     References:
         | A Fast Learning Algorithm for Deep Belief Nets (Hinton et al., 2006),
@@ -64,10 +65,17 @@ class Greedy(Model[B]):
                 partial(self.layer_loss, number), self._own(number), name=f"layer_{number + 1}",
                 share=(until * number / count, until * (number + 1) / count),
                 start=partial(self._begin, number), gradient=partial(self.layer_gradient, number),
-                after=partial(self._tie, number),
+                after=partial(self._tie, number), lr=self._rate(number),
             )
             for number in range(count)
         ]  # fmt: skip
+
+    def _rate(self, number: int) -> float:
+        """The learning rate of a layer: lower where it has more units than the first.
+
+        With their number grows how far a step moves the energy, which the chains must follow.
+        """
+        return self.recipe.lr * min(1.0, self.sizes[0][1] / self.sizes[number][1])
 
     def layer_loss(self, number: int, batch: B) -> Terms:
         """The contrastive divergence of one layer, given samples of the layers below."""
@@ -90,16 +98,16 @@ class Greedy(Model[B]):
 
     @torch.no_grad()
     def _begin(self, number: int) -> None:
-        """Start a layer where the one below has arrived: as its mirror image, or, in another width, at its rates."""
+        """Start a layer where the one below has arrived: as its mirror image, or, if it is narrower, at its rates."""
         if number == 0:
             return
         below, layer = self._layer(number - 1), self._layer(number)
         layer.origin.copy_(below.chains.mean(0).logit(eps=0.01))
         layer.visible_bias.copy_(layer.origin)
-        if layer.units == below.width:
-            layer.weight.copy_(below.weight.T)
+        if layer.units >= below.width:
+            layer.weight[:, : below.width] = below.weight.T
             layer.visible_bias.copy_(below.hidden_bias)
-            layer.hidden_bias.copy_(below.visible_bias)
+            layer.hidden_bias[: below.width] = below.visible_bias
         self._tie(number)
 
 

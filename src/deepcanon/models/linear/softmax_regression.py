@@ -33,7 +33,7 @@ class SoftmaxRegression(Convex, Predictor):
         classes: The number of classes.
     """
 
-    recipe = convex(epochs=20, iterations=25)
+    recipe = convex(epochs=20, iterations=25, keep_weights="best")
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()

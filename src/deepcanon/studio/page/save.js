@@ -68,19 +68,20 @@ export async function saveHtml(view, name) {
   const style = (await Promise.all(sheets)).join("\n");
   const page = document.implementation.createHTMLDocument(`${name} · deepcanon studio`);
   page.documentElement.lang = "en";
-  page.head.append(page.createElement("meta"), page.createElement("meta"), page.createElement("style"));
+  page.head.append(page.createElement("meta"), page.createElement("meta"));
   page.head.querySelectorAll("meta")[0].setAttribute("charset", "utf-8");
   const width = page.head.querySelectorAll("meta")[1];
   width.name = "viewport";
   width.content = "width=device-width, initial-scale=1";
-  page.head.querySelector("style").textContent = style;
   const main = page.createElement("main"), foot = page.createElement("p");
   main.id = "main";
   foot.className = "note";
   foot.textContent = `Saved from the deepcanon studio on ${new Date().toLocaleString("en")}.`;
   main.append(page.adoptNode(copy), foot);
   page.body.append(main);
-  download(fileName(name, "html"), new Blob([`<!doctype html>\n${page.documentElement.outerHTML}`], { type: "text/html" }));
+  // The style is put in as text: as an element it would be inline style here, which the policy of this page refuses.
+  const text = page.documentElement.outerHTML.replace("</head>", () => `<style>${style}</style></head>`);
+  download(fileName(name, "html"), new Blob([`<!doctype html>\n${text}`], { type: "text/html" }));
 }
 
 function dataAddress(blob) {

@@ -10,7 +10,8 @@ import json
 import math
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def curves(
         "start": edges[0] + middle,
         "size": size,
         "width": len(edges) - 1,
-        "range": [min(begins, default=None), max(ends, default=None)],  # type: ignore[type-var]
+        "range": [min(begins, default=None), max(ends, default=None)],
         "sketched": [id for id, source in drawn.items() if source.sketched],
     }
     packed = json.dumps(head).encode()
@@ -99,10 +100,18 @@ def bucket_edges(low: float, high: float, width: int, *, whole: bool) -> tuple[F
 class Source:
     """A curve of one run before it is reduced: from columns, or sketched."""
 
-    def __init__(self, places: Floats, values: Floats, columns: tuple[Floats, Floats] | None, sketched: bool) -> None:
-        self.places, self.values, self.sketched = places, values, sketched
-        self.starts, self.blocks = columns or (np.empty((0, 1)), np.empty((0, 4)))
-        self.begin, self.end = float(places[0]), float(places[-1])
+    def __init__(
+        self,
+        points: Callable[[], tuple[Floats, Floats]],
+        ends: tuple[float, float],
+        rows: int,
+        columns: tuple[Floats, Floats] | None,
+        sketched: bool,
+    ) -> None:
+        self.points, self.rows, self.sketched = points, rows, sketched
+        empty: tuple[Floats, Floats] = np.empty((0, 1)), np.empty((0, 4))
+        self.starts, self.blocks = columns or empty
+        self.begin, self.end = float(ends[0]), float(ends[1])
 
     @classmethod
     def of(cls, folder: Path, caches: Path, kind: str, name: str, against: str, lines: int) -> Source | None:
@@ -111,30 +120,36 @@ class Source:
         columns = Columns.open(cache_of(folder, caches))
         try:
             if columns is not None and columns.offset <= log.stat().st_size and columns.has(kind, name):
-                values, places = columns.values(kind, name), columns.values(kind, against)
+                rows, range_ = columns.kinds[kind].rows, columns.kinds[kind].ranges
+                part = partial(columns.values, kind)
                 blocks = columns.blocks(kind, against), columns.blocks(kind, name)
-                return cls(places, values, blocks, False) if len(values) else None
+                return cls(lambda: (part(against), part(name)), range_[against], rows, blocks, False) if rows else None
             records, whole = sketch(log, lines)
         except OSError:
             return None
         found = columns_of(records).get(kind, {})
         if name not in found or np.isnan(found[name]).all():
             return None
-        return cls(found[against], found[name], None, not whole)
+        places, values = found[against], found[name]
+        return cls(lambda: (places, values), (places[0], places[-1]), len(places), None, not whole)
 
     def reduced(self, edges: Floats) -> Floats:
         """The smallest, mean and largest value in each bucket, NaN where there is none."""
-        low, high = np.searchsorted(self.places, edges[[0, -1]])
-        if high - low >= 2 * BLOCK * (len(edges) - 1) and len(self.blocks):
-            rest = len(self.blocks) * BLOCK  # the last records, which are no whole block yet
-            starts, blocks = self.starts[:, 0], np.asarray(self.blocks)
-            if rest < len(self.values):
-                starts = np.append(starts, self.places[rest])
-                blocks = np.concatenate([blocks, summary(np.asarray(self.values[rest:])[None])])
+        starts = self.starts[:, 0]
+        first, last = np.searchsorted(starts, edges[[0, -1]])
+        if last - first >= 2 * (len(edges) - 1):
+            rest = len(self.blocks) * BLOCK  # the last records, which do not fill a block yet
+            blocks = self.blocks
+            if rest < self.rows:
+                places, values = self.points()
+                starts = np.append(starts, places[rest])
+                blocks = np.concatenate([blocks, summary(values[None, rest:])])
             return _buckets(np.searchsorted(starts, edges), *blocks.T)
-        values = np.asarray(self.values[low:high], dtype=np.float64)
+        places, values = self.points()
+        low, high = np.searchsorted(places, edges[[0, -1]])
+        values = values[low:high].astype(np.float64)
         there = ~np.isnan(values)
-        at = np.searchsorted(self.places[low:high], edges)
+        at = np.searchsorted(places[low:high], edges)
         return _buckets(at, values, values, np.where(there, values, 0.0), there.astype(np.float64))
 
 

@@ -1,4 +1,4 @@
-"""What a model sees: activation maps, Grad-CAM and its control, receptive fields, attention, the next token.
+"""Panels that explain a model: activation maps, Grad-CAM and its control, receptive fields, attention, the next token.
 
 Which panels a run offers is decided by what its model can do and by its data, never by its name.
 """
@@ -20,6 +20,7 @@ from deepcanon.insights.grad_cam import grad_cam, randomized
 from deepcanon.insights.receptive_field import measured_fields
 from deepcanon.pictures.sequence_pictures import attention_in
 from deepcanon.runs import text
+from deepcanon.studio.views.latent import codes
 from deepcanon.studio.views.looking import Look, look_into
 from deepcanon.train.film import frames_in
 
@@ -160,8 +161,6 @@ def _attends(look: Look) -> bool:
 
 def _codes(look: Look) -> int:
     """The number of dimensions of a code; 0 where there is none of one tensor."""
-    from deepcanon.studio.views.latent import codes
-
     if not isinstance(look.model, Encodes):
         return 0
     try:

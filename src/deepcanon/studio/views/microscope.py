@@ -12,7 +12,7 @@ import torch
 from deepcanon.core import UsageError
 from deepcanon.microscopy.compute_graph import ComputeGraph
 from deepcanon.microscopy.microscope import microscope
-from deepcanon.microscopy.movement import movements
+from deepcanon.microscopy.moved_edges import movements
 from deepcanon.microscopy.page import as_page
 from deepcanon.studio.views.looking import look_into
 

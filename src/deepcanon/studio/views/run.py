@@ -39,7 +39,7 @@ def run_page(folder: Path, root: Path, locks: Mapping[tuple[int, int], int]) -> 
 
 
 def pictures(folder: Path) -> list[Path]:
-    """The pictures of a run in their order; links are no pictures, since they may lead anywhere."""
+    """The pictures of a run in their order; links are left out, since they may lead anywhere."""
     found = []
     for place, folders, files in os.walk(folder / "pictures"):
         folders.sort()

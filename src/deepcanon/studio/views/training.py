@@ -19,7 +19,7 @@ from deepcanon.studio.studio import Studio
 
 FILES_OF_READING = ("nodes",)
 """Reading options whose value is a file: one of those that were named when the studio was started."""
-COMPARE_OPTIONS = {"seeds", "budget", "baselines", "cost", "learning_curve"}
+COMPARE_OPTIONS = {"seeds", "budget", "epochs", "baselines", "cost", "learning_curve"}
 MOST_MODELS = 50
 _FORMS = re.compile(r"(:[\w=,.+-]+)*")
 """Forms of data after their name, which name no file."""

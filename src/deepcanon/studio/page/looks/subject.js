@@ -91,10 +91,15 @@ export function choice(label, options, chosen, onChange) {
   return h("label", { class: "pick" }, `${label} `, select);
 }
 
-// What stands in a view while its run is being opened, which takes seconds the first time.
+// What stands in a view while its run is being opened, which takes seconds the first time; a refusal stays there, and gives null.
 export async function opening(room, work) {
   fill(room, h("p", { class: "note", "aria-busy": "true" }, "Opening the run …"));
-  const found = await work;
-  fill(room);
-  return found;
+  try {
+    const found = await work;
+    fill(room);
+    return found;
+  } catch (error) {
+    fill(room, h("p", { class: "refusal", role: "alert" }, error.message));
+    return null;
+  }
 }

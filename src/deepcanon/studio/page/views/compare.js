@@ -27,6 +27,7 @@ export async function mount(root, state, go) {
   async function load(first) {
     last = Date.now();
     const found = await (first ? opening(room, get(`/api/comparisons/${chosen.id}`)) : get(`/api/comparisons/${chosen.id}`));
+    if (!found) return "finished";
     const content = JSON.stringify(found);
     if (ended || content === shown) return found.status;
     shown = content;
@@ -102,6 +103,7 @@ function starter(go) {
     { name: "data", kind: "text", required: true, meaning: "A data set by name: moons, digits:binary …" },
     { name: "seeds", kind: "integer", default: 1, meaning: "How often each model is trained." },
     { name: "budget", kind: "number", meaning: "The most seconds for each training." },
+    { name: "epochs", kind: "integer", meaning: "So many for each model, in place of those of its recipe." },
     { name: "folder", kind: "text", default: "comparison", meaning: "The name of its folder." },
     { name: "learning_curve", kind: "flag", default: false, meaning: "Train on parts of the data, too: would more of them help?" }];
   const made = form(fields, { submit: "Compare", onSubmit: async ({ models, data, folder, ...options }) => {

@@ -22,10 +22,12 @@ export async function mount(root, state, go) {
   root.append(h("div", { class: "look-head" }, h("h1", {}, title), picker.node, examine, saveButton(root, () => `doctor ${picker.name}`)), news, room);
   let ends = [], mine = null;
 
-  async function load() {
+  async function load(first = false) {
     ends.forEach((end) => end());
     ends = [];
-    const { examined } = await get(`/api/runs/${picker.id}/doctor`);
+    const asked = get(`/api/runs/${picker.id}/doctor`), answer = await (first ? opening(room, asked) : asked);
+    if (!answer) return;
+    const { examined } = answer;
     fill(room, examined ? report(examined, apply, ends) : h("p", { class: "card note" }, "This run was not examined yet. The doctor trains copies of it for a minute or so, as they are and with one thing changed: a cause is named only if its repair helps. The run itself stays as it is."));
     examine.textContent = examined ? "Examine again" : "Examine this run";
   }
@@ -60,8 +62,7 @@ export async function mount(root, state, go) {
       load().catch(refuse);
     }
   });
-  await opening(room, get("/api/studio"));
-  await load();
+  await load(true);
   return () => { unlisten(); ends.forEach((end) => end()); };
 }
 

@@ -21,6 +21,7 @@ export async function mount(root, state, go) {
   const room = h("div", { class: "looks" });
   root.append(head, room);
   const about = await opening(room, get(`/api/runs/${picker.id}/explain`));
+  if (!about) return () => {};
   const ends = [], offered = new Set(about.panels);
   let example = null;
   if (OF_EXAMPLES.some((name) => offered.has(name))) {

@@ -3,7 +3,7 @@
 import { get, post } from "../api.js";
 import { fill, h, number, say } from "../dom.js";
 import { choice, examplePicker, noRuns, opening, runPicker } from "../looks/subject.js";
-import { saveButton } from "../save.js";
+import { download } from "../save.js";
 import { table } from "../table.js";
 
 export const title = "Microscope";
@@ -13,10 +13,11 @@ const LISTED = 200;
 export async function mount(root, state, go) {
   const picker = await runPicker(state.id, (id) => go({ id }, { view: "microscope" }));
   if (picker.empty) { root.append(h("h1", {}, title), noRuns()); return () => {}; }
-  const head = h("div", { class: "look-head" }, h("h1", {}, title), picker.node, saveButton(root, () => `microscope ${picker.name}`));
+  const head = h("div", { class: "look-head" }, h("h1", {}, title), picker.node);
   const room = h("div", { class: "magnified" });
   root.append(head, room);
   const about = await opening(room, get(`/api/runs/${picker.id}/microscope`));
+  if (!about) return () => {};
   const example = examplePicker(picker.id, about.splits, state, (chosen) => go(chosen));
   head.append(example.node);
   const frame = h("iframe", { class: "graph", title: "Compute graph with the value and the delta on every edge", sandbox: "allow-scripts" });
@@ -24,7 +25,9 @@ export async function mount(root, state, go) {
   const stage = h("article", { class: "card graph-card" }, frame);
   const asked = () => ({ split: example.split, examples: [example.number] });
 
+  let shown;
   async function look(edit) {
+    shown = edit;
     stage.setAttribute("aria-busy", "true");
     try {
       const answer = await post(`/api/runs/${picker.id}/microscope`, { ...asked(), edit });
@@ -35,6 +38,13 @@ export async function mount(root, state, go) {
     } catch (error) { found.hidden = false; fill(found, h("p", { class: "refusal", role: "alert" }, error.message)); } finally { stage.removeAttribute("aria-busy"); }
   }
 
+  // The page of the graph needs nothing else: it is what is saved.
+  async function save() {
+    const { address } = await post(`/api/runs/${picker.id}/microscope`, { ...asked(), edit: shown });
+    download(`${picker.name}-${example.split}-${example.number}.html`.replace(/[^\w.-]+/g, "-"), await (await fetch(address)).blob());
+  }
+
+  head.append(h("button", { type: "button", class: "live-only", title: "One HTML file with the graph", onclick: save }, "Save"));
   const editing = await editor(picker.id, about.parameters, state, go, look);
   fill(room, h("article", { class: "card edit-card" }, editing.node), stage, found);
   await look(editing.edit());

@@ -62,7 +62,7 @@ export async function mount(root, state, go) {
       { name: "epoch", title: "epoch", numeric: true, hint: "How far it has come", cell: (run) => (run.epoch ? `${run.epoch}${run.epochs ? ` of ${run.epochs}` : ""}` : "–"), value: (run) => run.epoch },
       { name: "loss", title: "loss", numeric: true, hint: "The last training loss", cell: (run) => number(run.loss), value: (run) => run.loss },
       ...names.map((name) => ({ name, title: name.replaceAll("_", " "), numeric: true, hint: "On test data; while it trains, on validation data", cell: (run) => h("span", { class: name in run.test ? "" : "note" }, number(measured(run, name))), value: (run) => measured(run, name) })),
-      { name: "created", title: "begun", hint: "When it was begun, and how long it has trained", cell: (run) => [run.created ? new Date(run.created).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }) : "–", h("small", { class: "note line" }, seconds(run.seconds))], value: (run) => run.created || null },
+      { name: "created", title: "begun", hint: "When it was begun, and how long it has trained", cell: (run) => [run.created ? new Date(run.created).toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : "–", h("small", { class: "note line" }, seconds(run.seconds))], value: (run) => run.created || null },
       { name: "act", title: "", plain: true, cell: actions },
     ];
   }

@@ -10,7 +10,7 @@ from torch import nn
 
 import deepcanon as dc
 from deepcanon.microscopy.microscope import microscope
-from deepcanon.microscopy.movement import movements
+from deepcanon.microscopy.moved_edges import movements
 from deepcanon.microscopy.page import as_data
 
 
