@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import json
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -21,6 +26,9 @@ BOOK = ROOT / "docs" / "book"
 ABOUT = ("index", "notation", "writing")
 """The pages of the book that are not chapters."""
 CHAPTERS = sorted(path.stem for path in BOOK.glob("*.md") if path.stem not in ABOUT)
+RUN = sorted(address for address in staging.sources() if address.startswith(staging.RUN))
+"""The pages whose cells are run: chapters, guides and notebooks."""
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 HEADINGS = (
     "## The idea", "## The smallest code", "## The picture", "## The law, and how one would notice that it is broken",
     "## What goes wrong in practice", "## Exercises", "## Where the literature went next",
@@ -60,11 +68,45 @@ def plan() -> dict[str, list[str]]:
         return {line["chapter"]: rows(line["rows"]) for line in csv.DictReader(file)}
 
 
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache of the build, so that it does not run again what was run page by page."""
+    return tmp_path_factory.mktemp("book")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_the_cells_of_a_chapter_run_within_its_budget(chapter: str) -> None:
-    ran = cells.run_page(chapter, text_of(chapter))
-    assert any(output.kind == "png" for outputs in ran.outputs for output in outputs)
+@pytest.mark.parametrize(
+    "address", [address for address in RUN if cells.cells(staging.read(staging.sources()[address]))]
+)
+def test_the_cells_of_a_page_run_within_its_budget(address: str, remembered: Path) -> None:
+    text = staging.read(staging.sources()[address])
+    ran = cells.results({address: text}, remembered / "cells", 1)[address]
+    if address.startswith("book/"):
+        assert any(output.kind == "png" for outputs in ran.outputs for output in outputs)
+
+
+def test_every_page_that_is_run_stands_in_a_table_of_contents() -> None:
+    contents = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert [address for address in RUN if f"\n{address}\n" not in contents] == []
+    for folder in ("guides", "notebooks"):
+        index = (ROOT / "docs" / folder / "index.md").read_text(encoding="utf-8")
+        pages = [path.name for path in sorted((ROOT / "docs" / folder).glob("*.*")) if path.stem != "index"]
+        assert [name for name in pages if f"({name})" not in index] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_opens_as_it_is_and_has_no_outputs(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    notebook = json.loads(text)
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert notebook["metadata"]["kernelspec"]["name"] == "python3"
+    assert notebook["cells"][0]["source"][0].startswith("# ")
+    ids = [cell["id"] for cell in notebook["cells"]]
+    assert len(ids) == len({*ids})
+    for cell in notebook["cells"]:
+        assert cell["cell_type"] in ("markdown", "code")
+        assert cell["cell_type"] == "markdown" or (cell["outputs"], cell["execution_count"]) == ([], None)
+    assert text == json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"  # as Jupyter writes it
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -93,8 +135,8 @@ def test_every_link_leads_to_a_file_and_every_name_to_a_page() -> None:
     known |= {("law", kind): f"laws-of/{kind}" for kind in KINDS} | {
         ("data", name): f"data/{name}" for name in entries()
     }
-    for address, path in staging.sources().items():
-        staging.linked(path.read_text(encoding="utf-8"), address, known)
+    for address, text in staging.texts().items():
+        staging.linked(text, address, known)
 
 
 def test_a_link_to_nowhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,6 +183,27 @@ def test_a_page_that_fails_says_where_and_why(code: str, said: str, monkeypatch:
         cells.run_page("page", f"```{{code-cell}}\n{code}\n```\n", 0.01 if "range" in code else 5)
 
 
+def test_commands_run_as_they_are_typed_and_packages_may_be_missing() -> None:
+    page = """
+```{code-cell}
+:file: mine.py
+answer = 42
+```
+
+```{code-cell} sh
+head -n 1 mine.py
+# a comment
+deepcanon data moons:nowhere
+```
+"""
+    with pytest.raises(cells.CellError, match="ended with the exit code 2 in place of 0"):
+        cells.run_page("page", page)
+    said = cells.run_page("page", page.replace("deepcanon data moons:nowhere", "deepcanon show mlp"))
+    assert said.outputs[1][0].content.startswith("answer = 42\nmlp: ")
+    lacking = cells.run_page("page", "```{code-cell}\n:needs: nowhere_to_be_found\nimport nowhere_to_be_found\n```\n")
+    assert lacking.outputs[0][0].content == "(not run here: it needs nowhere_to_be_found)"
+
+
 def test_the_files_of_katex_are_as_published() -> None:
     assert katex.changed_files() == []
 
@@ -159,15 +222,19 @@ needs_docs = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(scope="module")
+def site(remembered: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages, built once without the pictures of generated ones."""
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, str(ROOT / "docs" / "build"), str(out), "--no-pictures", "--cache", str(remembered)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
 @needs_docs
 @pytest.mark.slow
-def test_the_book_builds_without_a_warning_and_has_a_page_for_every_entry(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "docs" / "build"), str(tmp_path / "site"), "--no-pictures"]
-    done = subprocess.run(
-        [*command, "--cache", str(tmp_path / "cache")], capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    site = tmp_path / "site"
+def test_the_book_builds_without_a_warning_and_has_a_page_for_every_entry(site: Path) -> None:
     pages = [
         f"models/{each.family}/{each.name}" for each in catalogue.entries() if each.module.startswith("deepcanon.")
     ]
@@ -178,9 +245,72 @@ def test_the_book_builds_without_a_warning_and_has_a_page_for_every_entry(tmp_pa
     assert '<span class="katex-html"' in flows
     assert "{{" not in flows
     assert "code-cell" not in flows
-    for page in (site / "index.html", site / "book" / "flows.html", site / "models" / "flows" / "realnvp.html"):
-        asked = re.findall(
-            r"<(?:script|img)[^>]* src=\"(https?:[^\"]*)|<link[^>]* href=\"(https?:[^\"]*)", page.read_text()
-        )
-        assert asked == [], "a page asks the network for something"
     assert "coupling" in (site / "searchindex.js").read_text(encoding="utf-8")
+
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+KINDS_OF_PAGES = (
+    "index", "book/index", "book/notation", "book/flows", "book/training", "book/attention", "guides/own-table",
+    "guides/from-pytorch", "notebooks/first-steps", "models/index", "models/flows/index", "models/flows/realnvp",
+    "models/methods/lora", "insights/index", "insights/grad_cam", "studies/index", "studies/posterior_collapse",
+    "laws-of/index", "laws-of/flow", "data-sets/index", "data-sets/moons", "gallery", "api/index", "commands", "data",
+    "doctor", "benchmarks", "glossary", "faq", "project/readme", "project/changelog",
+)  # fmt: skip
+"""A page of each kind."""
+PATIENCE = 180_000
+"""Milliseconds after which a browser hangs, however busy the machine is."""
+TASKS = {
+    "class-conditional images": r"images-of-a-class|conditional_gan|guided_ddpm|conditional_vae",
+    "train on own CSV": r"guides/own-table",
+    "VAE ignores its latent": r"ill-training|faq|posterior_collapse|book/variational",
+    "write a new flow": r"guides/own-model",
+    "export to ONNX": r"guides/onnx",
+}
+"""What newcomers ask, and pages that answer it."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of deepcanon[browser]")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium to open pages")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@needs_docs
+@pytest.mark.slow
+def test_pages_fit_a_phone_ask_nobody_and_have_no_faults(site: Path, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.set_default_timeout(PATIENCE)
+    faults: list[str] = []
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else faults.append(asked.url))
+    for name in KINDS_OF_PAGES:
+        page.goto((site / f"{name}.html").as_uri())
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        wordless = page.evaluate("[...document.images].filter((image) => !image.alt && image.src).length")
+        assert (wide, wordless, faults) == (0, 0, []), name
+    page.goto((site / "book" / "flows.html").as_uri())
+    assert page.locator("div.math .katex-html").count() > 3
+    assert page.locator(".katex-error").count() == 0
+    page.close()
+
+
+@needs_docs
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_the_first_three_hits_answer_a_newcomer(task: str, site: Path, browser: Any) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(f"{(site / 'search.html').as_uri()}?q={quote(task)}")
+    page.wait_for_selector("#search-results ul.search li a")
+    page.wait_for_function("/finished|found/i.test(document.querySelector('#search-results').innerText)")
+    hits = page.evaluate("[...document.querySelectorAll('#search-results li > a')].slice(0, 3).map((a) => a.href)")
+    assert any(re.search(TASKS[task], hit) for hit in hits), hits
+    page.close()

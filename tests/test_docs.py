@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import deepcanon as dc
 from deepcanon.train import Observer
 from docs.engine.cells import cells, run_page
 
@@ -41,6 +42,14 @@ def test_the_examples_of_a_page_give_what_it_says(page: str) -> None:
 def test_the_python_of_a_page_runs(page: str) -> None:
     path = next(path for path in WITH_CODE if path.name == page)
     run_page(page, path.read_text(encoding="utf-8"), budget=40)
+
+
+def test_citation_and_changelog_have_the_version() -> None:
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    newest = re.search(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert cited is not None
+    assert newest is not None
+    assert cited[1] == newest[1] == dc.__version__
 
 
 def test_the_page_of_observers_has_every_method() -> None:

@@ -185,7 +185,7 @@ def _links(kind: str, names: list[str]) -> str:
 def _mentions(chapters: Mapping[tuple[str, str], list[tuple[str, str]]], kind: str, name: str) -> str:
     found = chapters.get((kind, name), [])
     links = ", ".join(rest.link(page, title) for page, title in found)
-    return f"In the book: {links}." if found else ""
+    return f"Read more in {links}." if found else ""
 
 
 def family(name: str) -> str:

@@ -1,8 +1,9 @@
 """Code cells of Markdown pages: read, run in a forked process, and remembered as long as nothing they used changes.
 
-A chapter marks its cells by ``{code-cell}``; of README and the other pages the plain Python blocks are the cells. A
-page is one Python session. Its process is forked from one that has torch already, gets an alarm for each cell and a
-budget of processor time for all of them, and every warning in it is an error.
+A chapter or a guide marks its cells by ``{code-cell}``, and by ``{code-cell} sh`` those that are commands; of README
+and the other pages the plain Python blocks are the cells. A page is one Python session. Its process is forked from one
+that has torch already, gets an alarm for each cell and a budget of processor time for all of them, and every warning in
+it is an error.
 """
 
 from __future__ import annotations
@@ -33,14 +34,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from docs.engine import commands
+
 PACKAGE = Path(str(getattr(importlib.util.find_spec("deepcanon"), "origin", ""))).parent
 """The library, which is not imported here: what a page imports is what it depends on."""
 ALARM = 60
-"""The seconds after which a cell is ended."""
+"""The seconds of processor time after which a cell is ended: on a busy machine, a minute says little."""
 BUDGET = 5.0
 """The seconds of processor time that the cells of a page may take together, unless its front matter says otherwise."""
 LIBRARIES = ("torch", "numpy", "matplotlib", "scikit-learn")
-FENCE = re.compile(r"^```(?P<kind>\{code-cell\}|python)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^```(?P<kind>\{code-cell\}(?: sh)?|python)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"^````\n.*?^````$", re.DOTALL | re.MULTILINE)
 """What shows how a cell is written."""
 SETUP = re.compile(r"^<!-- setup\n(?P<body>.*?)^-->$", re.DOTALL | re.MULTILINE)
@@ -61,6 +64,11 @@ class Cell:
     options: Mapping[str, str]
     line: int
     span: tuple[int, int]
+    language: str = "python"
+
+    def lacks(self) -> list[str]:
+        """The packages that it needs, by its option ``needs``, and that are not installed here."""
+        return [name for name in self.options.get("needs", "").split() if importlib.util.find_spec(name) is None]
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,8 @@ def _cell(fence: re.Match[str], text: str) -> Cell:
     while option := OPTION.match(body):
         options[option[1]] = option[2].strip()
         body = body[option.end() :]
-    return Cell(body, options, text.count("\n", 0, fence.start()) + 1, fence.span())
+    language = "sh" if fence.groupdict().get("kind", "").endswith(" sh") else "python"
+    return Cell(body, options, text.count("\n", 0, fence.start()) + 1, fence.span(), language)
 
 
 def results(pages: Mapping[str, str], cache: Path, processes: int) -> dict[str, Ran]:
@@ -168,7 +177,8 @@ def _session(name: str, text: str, budget: float) -> Ran:
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  (what a cell of anybody's may draw from)
     torch.manual_seed(0)
-    signal.signal(signal.SIGALRM, _ring)
+    sys.path.insert(0, os.getcwd())  # a page may import the files that it writes
+    signal.signal(signal.SIGPROF, _ring)
     begun = _spent()
     namespace: dict[str, Any] = {"__name__": "__main__"}
     outputs = [_run(name, cell, namespace) for cell in cells(text)]
@@ -192,8 +202,16 @@ def _run(name: str, cell: Cell, namespace: dict[str, Any]) -> list[Output]:
     """The outputs of a cell: what it prints, and the value of its last line where that is an expression."""
     printed, value = io.StringIO(), None
     where = f"{name}, line {cell.line}"
-    signal.alarm(ALARM)
+    if lacking := cell.lacks():
+        return [Output("text", f"(not run here: it needs {', '.join(lacking)})")]
+    if "file" in cell.options:  # a module of the reader's, which later cells import or name
+        Path(cell.options["file"]).write_text(cell.code, encoding="utf-8")
+        return []
+    signal.setitimer(signal.ITIMER_PROF, ALARM)
     try:
+        if cell.language == "sh":
+            asked = {name: int(cell.options[name]) for name in ("code", "last") if name in cell.options}
+            return [Output("text", said)] if (said := commands.run(cell.code, **asked)) else []
         tree = ast.parse(cell.code, where)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         with contextlib.redirect_stdout(printed):
@@ -204,7 +222,7 @@ def _run(name: str, cell: Cell, namespace: dict[str, Any]) -> list[Output]:
         lines = "".join(traceback.format_exception_only(error)).strip()
         raise CellError(f"{where}: the cell raised {lines}\n\n{cell.code}") from error
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     text = [Output("text", printed.getvalue())] if printed.getvalue() else []
     return text if value is None else [*text, _shown(value, cell)]
 
@@ -247,7 +265,8 @@ def woven(text: str, ran: Ran, pictures: Path, where: str) -> str:
 
 def _markdown(cell: Cell, outputs: Iterable[Output], pictures: Path, where: str) -> str:
     hidden = "hide-input" in cell.options
-    parts = [] if hidden else [f"```{{code-block}} python\n:class: cell\n\n{cell.code}```"]
+    named = f":caption: {cell.options['file']}\n" if "file" in cell.options else ""
+    parts = [] if hidden else [f"```{{code-block}} {cell.language}\n{named}:class: cell\n\n{cell.code}```"]
     for output in outputs:
         if output.kind == "png":
             content = base64.b64decode(output.content)
@@ -265,10 +284,11 @@ def _markdown(cell: Cell, outputs: Iterable[Output], pictures: Path, where: str)
 
 def _key(text: str) -> str:
     """What decides about the outputs of a page besides ours: its cells, this file, and the libraries of others."""
-    parts = [cell.code + repr(cell.options) for cell in cells(text)]
+    parts = [cell.code + repr((cell.options, cell.lacks())) for cell in cells(text)]
     asked = [found[0] for found in FILLED.finditer(text)]
     versions = [platform.python_version(), *(importlib.metadata.version(name) for name in LIBRARIES)]
-    return _digest("\n".join([*parts, *asked, *versions, Path(__file__).read_text(encoding="utf-8")]).encode())
+    runners = [Path(file).read_text(encoding="utf-8") for file in (__file__, commands.__file__)]
+    return _digest("\n".join([*parts, *asked, *versions, *runners]).encode())
 
 
 def _imported() -> dict[str, str]:

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from docs.engine import cells
+from docs.engine import cells, notebooks
 
 ROOT = Path(__file__).parents[2]
 SITE = "https://github.com/deepcanon/deepcanon/blob/main"
@@ -26,24 +26,36 @@ class StagingError(Exception):
     """A page that names what is not there."""
 
 
+RUN = ("book/", "guides/", "notebooks/")
+"""Where the pages are whose cells are run when the site is built."""
+
+
 def sources() -> dict[str, Path]:
-    """The hand-written pages by their address on the site."""
+    """The hand-written pages by their address on the site: files of Markdown, and notebooks."""
     docs = ROOT / "docs"
-    written = [path for path in sorted(docs.rglob("*.md")) if ".cache" not in path.parts]
+    written = [
+        path for path in sorted(docs.rglob("*")) if path.suffix in (".md", ".ipynb") and ".cache" not in path.parts
+    ]
     own = {path.relative_to(docs).with_suffix("").as_posix(): path for path in written}
     return own | {f"project/{Path(name).stem.lower()}": ROOT / name for name in PROJECT}
 
 
-def chapters() -> dict[str, Path]:
-    """The pages of the book, by their address."""
-    return {address: path for address, path in sources().items() if address.startswith("book/")}
+def read(path: Path) -> str:
+    """The text of a page in Markdown, into which a notebook is turned."""
+    text = path.read_text(encoding="utf-8")
+    return notebooks.markdown(text, path.name) if path.suffix == ".ipynb" else text
+
+
+def texts() -> dict[str, str]:
+    """The hand-written pages in Markdown, by their address on the site."""
+    return {address: read(path) for address, path in sources().items()}
 
 
 def mentions(texts: Mapping[str, str]) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """For each model, law and so on the chapters that name it, as address and title."""
+    """For each model, law and so on the chapters and guides that name it, as address and title."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for address, text in texts.items():
-        if address.startswith("book/"):
+        if address.startswith(RUN):
             for kind, name in dict.fromkeys(NAMED.findall(text)):
                 found.setdefault((kind, name), []).append((address, title_of(text)))
     return found
@@ -123,7 +135,9 @@ class Stage:
     def hand_written(self, ran: Mapping[str, cells.Ran], known: Mapping[tuple[str, str], str]) -> None:
         """The pages of docs and of the project, cells with their outputs."""
         for address, path in sources().items():
-            text = linked(path.read_text(encoding="utf-8"), address, known)
+            text = linked(read(path), address, known)
+            if path.suffix == ".ipynb":
+                self.copy(f"{address}.ipynb", path)  # which the page offers
             if address in ran:
                 outputs = self.folder / "outputs"
                 text = cells.woven(text, ran[address], outputs, "/outputs")

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import UsageError
+from deepcanon.nn.fusing import can_fuse
 from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
-from deepcanon.nn.masked_autoregressive import MaskedAutoregressive, _can_fuse
+from deepcanon.nn.masked_autoregressive import MaskedAutoregressive
 
 KINDS = [MaskedAutoregressive, InverseAutoregressive]
 FORMS = [((), 0, False), ((9,), 2, True), ((12, 12), 0, True), ((12, 12), 2, False)]
@@ -68,7 +69,7 @@ def test_the_fused_step_has_the_gradients_of_autograd_the_second_too(
     hidden: tuple[int, ...], context: int, backwards: bool
 ) -> None:
     step, x, told = strong(MaskedAutoregressive, hidden, context, backwards)
-    assert _can_fuse(x)
+    assert can_fuse(x)
     inputs = (x, *told, *step.parameters())
 
     def forward(*values: Tensor) -> Any:
@@ -80,12 +81,23 @@ def test_the_fused_step_has_the_gradients_of_autograd_the_second_too(
     torch.testing.assert_close(forward(x, *told), (z, log_scale.sum(-1)))
 
 
+def test_gradients_reach_parameters_that_are_put_in_place_of_its_own() -> None:
+    step, x, _ = strong(MaskedAutoregressive, (12, 12), 0, False)
+    given = {name: value.detach().clone().requires_grad_() for name, value in step.named_parameters()}
+    total = torch.func.functional_call(step, given, (x,))[0].square().sum()
+    once, twice = (
+        torch.autograd.grad(total, list(given.values()), retain_graph=True, create_graph=graph)
+        for graph in (False, True)
+    )
+    torch.testing.assert_close(once, twice)
+
+
 def test_plain_operations_are_left_to_what_looks_inside() -> None:
     x = torch.randn(2, 3)
     with torch.no_grad():
-        assert not _can_fuse(x)
+        assert not can_fuse(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not _can_fuse(x)
+        assert not can_fuse(x)
     step = MaskedAutoregressive(3)
     mapped = torch.func.vmap(torch.func.grad(lambda row: step(row.unsqueeze(0))[1].sum()))(x)
     (wanted,) = torch.autograd.grad(step(x.requires_grad_())[1].sum(), x)

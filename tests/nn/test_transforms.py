@@ -172,3 +172,34 @@ def test_mixed_precision_does_not_reach_the_mixing() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         z, _ = layer(x)
     assert torch.equal(z, layer(x)[0])
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 2, 5), (0, 4, 2, 5)])
+def test_the_written_gradient_of_a_1x1_convolution_is_that_of_autograd(shape: tuple[int, ...]) -> None:
+    layer = stirred(lambda: InvertibleConv1x1(4))
+    assert isinstance(layer, InvertibleConv1x1)
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    of_z, of_log_det = torch.randn(shape, dtype=torch.float64), torch.randn(len(x), dtype=torch.float64)
+    inputs = (x, *layer.parameters())
+    plain = layer.mixed(x, layer.lower, layer.upper, layer.log_scale)
+    for one, other in zip(layer(x), plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-13)
+    found, wanted = (torch.autograd.grad(mapped, inputs, (of_z, of_log_det)) for mapped in (layer(x), plain))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_a_1x1_convolution_has_second_derivatives() -> None:
+    layer = stirred(lambda: InvertibleConv1x1(3))
+    x = torch.randn(2, 3, 1, 2, dtype=torch.float64, requires_grad=True)
+    again = (x, *(parameter.detach().clone().requires_grad_() for parameter in layer.parameters()))
+    names = [name for name, _ in layer.named_parameters()]
+
+    def bent(x: Tensor, *weights: Tensor) -> Tensor:
+        z, log_det = torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (x,))
+        return z.square().flatten(1).sum(1) * log_det
+
+    assert torch.autograd.gradcheck(bent, again)
+    assert torch.autograd.gradgradcheck(bent, again)
+    once, twice = (torch.autograd.grad(bent(*again).sum(), again, create_graph=graph) for graph in (False, True))
+    torch.testing.assert_close(once, twice)

@@ -123,7 +123,7 @@ class Patient:
         return float(self.settings["lr"])
 
     def setting(self, **changed: Any) -> dict[str, Any]:
-        """The change of a diagnosis by these training settings, as they are written; empty where training is not ours."""
+        """The change of a diagnosis by these settings, numbers to two digits; empty where training is not ours."""
         told = {name: float(f"{value:.2g}") if isinstance(value, float) else value for name, value in changed.items()}
         return told if self.by_turns else {}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.functional import relu
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.precision import full, in_full_precision
+from deepcanon.nn.fusing import can_fuse
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask, spread_degrees
 from deepcanon.nn.transforms import Mapped, Transform
 
@@ -67,7 +67,7 @@ class MaskedAutoregressive(Transform):
             self.output.bias.zero_()
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
-        if self.fused and _can_fuse(x):
+        if self.fused and can_fuse(x):
             fused: Mapped = _Moved.apply(self, x, context, *self.parameters())  # type: ignore[no-untyped-call]
             return fused
         z, log_scale = self.moved(x, context)
@@ -135,12 +135,15 @@ def _in_pairs(rows: Tensor, backwards: bool) -> Tensor:
     return (pairs.flip(0) if backwards else pairs).contiguous()
 
 
-def _can_fuse(x: Tensor) -> bool:
-    """Whether a step is one operation of autograd here: in plain training, not under what looks inside of it."""
-    kind = x.device.type
-    mixed = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    watched = mixed or x.is_meta or torch.compiler.is_compiling() or is_functorch_wrapped_tensor(x)
-    return torch.is_grad_enabled() and not watched
+class _Plain(nn.Module):
+    """A step by the operations that it consists of."""
+
+    def __init__(self, step: MaskedAutoregressive) -> None:
+        super().__init__()
+        self.step = step
+
+    def forward(self, x: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.step.moved(x, context)
 
 
 class _Moved(torch.autograd.Function):
@@ -167,7 +170,9 @@ class _Moved(torch.autograd.Function):
         x, context, bend, scale, *rest = ctx.saved_tensors
         inputs, weights, parameters = rest[: ctx.count], rest[ctx.count : 2 * ctx.count], rest[2 * ctx.count :]
         if torch.is_grad_enabled():  # where a second derivative follows, by autograd
-            z, log_scale = ctx.step.moved(x, context)
+            names = (f"step.{name}" for name, _ in ctx.step.named_parameters())
+            given = dict(zip(names, parameters, strict=True))  # which need not be the step's own
+            z, log_scale = torch.func.functional_call(_Plain(ctx.step), given, (x, context))
             wanted = [x, *(() if context is None else (context,)), *parameters]
             of_x, *found = torch.autograd.grad(
                 (z, log_scale.sum(-1)), wanted, (of_z, of_log_det), create_graph=True, allow_unused=True

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.precision import full, in_full_precision
+from deepcanon.nn.fusing import can_fuse
 
 Mapped = tuple[Tensor, Tensor]
 """The image z of each example and ``log |det dz/dx|``, (B,)."""
@@ -206,26 +207,65 @@ class InvertibleConv1x1(Transform):
 
     def weight(self) -> Tensor:
         """The matrix W, (channels, channels)."""
-        lower, upper = self._factors()
+        lower, upper = self._factors(self.lower, self.upper, self.log_scale)
         return (lower @ upper).index_select(0, self.order)
 
     def forward(self, x: Tensor) -> Mapped:
+        if can_fuse(x):
+            fused: Mapped = _Mixed.apply(self, x, self.lower, self.upper, self.log_scale)  # type: ignore[no-untyped-call]
+            return fused
+        return self.mixed(x, self.lower, self.upper, self.log_scale)
+
+    def mixed(self, x: Tensor, lower: Tensor, upper: Tensor, log_scale: Tensor) -> Mapped:
+        """What ``forward`` gives with these parameters, by the operations that it consists of."""
         with in_full_precision(x):
-            weight = self.weight()
+            left, right = self._factors(lower, upper, log_scale)
+            weight = (left @ right).index_select(0, self.order)
             z = F.linear(x, weight) if x.ndim == 2 else F.conv2d(x, weight[:, :, None, None])
-        return z, _everywhere(self.log_scale.sum(), x)
+        return z, _everywhere(log_scale.sum(), x)
 
     def inverse(self, z: Tensor) -> Tensor:
-        lower, upper = self._factors()
+        lower, upper = self._factors(self.lower, self.upper, self.log_scale)
         x = z.flatten(2) if z.ndim > 2 else z.unsqueeze(2)
         x = x.index_select(1, self.order.argsort())
         x = torch.linalg.solve_triangular(lower, x, upper=False, unitriangular=True)
         solved: Tensor = torch.linalg.solve_triangular(upper, x, upper=True)
         return solved.reshape(z.shape)
 
-    def _factors(self) -> tuple[Tensor, Tensor]:
+    def _factors(self, lower: Tensor, upper: Tensor, log_scale: Tensor) -> tuple[Tensor, Tensor]:
         eye = torch.eye(len(self.sign), dtype=self.sign.dtype, device=self.sign.device)
-        return self.lower.tril(-1) + eye, self.upper.triu(1) + torch.diag(self.sign * self.log_scale.exp())
+        return lower.tril(-1) + eye, upper.triu(1) + torch.diag(self.sign * log_scale.exp())
+
+
+class _Mixed(torch.autograd.Function):
+    """The 1x1 convolution as one operation, whose gradient is written out: its weight takes many that are tiny."""
+
+    @staticmethod
+    def forward(ctx: Any, layer: Any, x: Tensor, lower: Tensor, upper: Tensor, log_scale: Tensor) -> Mapped:
+        scale = layer.sign * log_scale.exp()
+        left, right = lower.tril(-1), upper.triu(1)
+        left.diagonal().fill_(1)
+        right.diagonal().copy_(scale)
+        weight = (left @ right).index_select(0, layer.order)
+        ctx.layer = layer
+        ctx.save_for_backward(x, lower, upper, log_scale, left, right, scale, weight)
+        z = weight @ x.reshape(*x.shape[:2], math.prod(x.shape[2:]))  # (B, channels, positions)
+        return z.reshape(x.shape), _everywhere(log_scale.sum(), x)
+
+    @staticmethod
+    def backward(ctx: Any, of_z: Tensor, of_log_det: Tensor) -> Any:
+        x, lower, upper, log_scale, left, right, scale, weight = ctx.saved_tensors
+        if torch.is_grad_enabled():  # where a second derivative follows, by autograd
+            inputs = (x, lower, upper, log_scale)
+            needed = [tensor for tensor in inputs if tensor.requires_grad]
+            found = iter(torch.autograd.grad(ctx.layer.mixed(*inputs), needed, (of_z, of_log_det), create_graph=True))
+            return None, *(next(found) if tensor.requires_grad else None for tensor in inputs)
+        rows = of_z.reshape(*x.shape[:2], math.prod(x.shape[2:]))
+        of_product = (rows @ x.reshape(rows.shape).mT).sum(0).index_select(0, ctx.layer.order.argsort())
+        of_right = left.T @ of_product
+        of_log_scale = of_right.diagonal() * scale + math.prod(x.shape[2:]) * of_log_det.sum()
+        of_x = (weight.T @ rows).reshape(x.shape)
+        return None, of_x, (of_product @ right.T).tril(-1), of_right.triu(1), of_log_scale
 
 
 class AffineCoupling(Transform):

@@ -26,6 +26,7 @@ def test_the_evidence_has_the_range_test_and_a_rate_that_does_well() -> None:
     assert len(found.evidence["range"]["rates"]) == len(found.evidence["range"]["losses"]) > 5
     assert "does well here" in found.advice
     assert "the range test suggests" in found.advice
+    assert found.change == {}  # a training that is not ours has no settings of ours
 
 
 def test_a_rate_that_is_too_low_comes_with_the_interval_that_suits() -> None:
@@ -40,6 +41,8 @@ def test_a_rate_that_is_too_low_for_weights_that_start_at_zero_is_seen() -> None
     for rate, wanted in ((1e-8, ["learning rate too low"]), (0.3, [])):
         found = report_of("learning_rate", "logistic_regression", "moons", steps=100, lr=rate, **given)
         assert causes_of(found) == wanted
+        for each in found:
+            assert f"raise it: {each.change['lr']:.2g} does well here" in each.advice
 
 
 @pytest.mark.slow

@@ -29,3 +29,4 @@ def test_a_schedule_that_stops_a_language_model_is_seen(schedule: str, found: in
     words = "gpt:embedding=32,layers=1,heads=2"
     report = report_of("rate_schedule", words, "text:length=32", steps=20, schedule=schedule)
     assert causes_of(report) == ["schedule ends too early"] * found
+    assert [each.change for each in report] == [{"schedule": "constant"}] * found

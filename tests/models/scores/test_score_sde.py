@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.distributions import Categorical, Independent, MixtureSameFamily, MultivariateNormal, Normal
 
+from deepcanon.comparison.measures import bits_per_dimension
 from deepcanon.core import Batch, UsageError
 from deepcanon.data import of
 from deepcanon.models.scores._sde import PROCESSES, Process
@@ -101,6 +102,15 @@ def test_random_directions_give_the_likelihood_in_expectation_with_an_error() ->
     assert drawn.std() > 0.01
     assert ((drawn.mean(0) - wanted).abs() < 5 * drawn.std(0) / math.sqrt(200) + 1e-3).all()
     assert 0.3 < float(metrics["nll_error"]) / float(drawn.std(0).mean() / 10) < 3
+
+
+def test_the_likelihood_of_gray_levels_is_given_in_bits_too() -> None:
+    model = ScoreSDE(4, channels=1, height=2, width=2, levels=17, hidden=(4,))
+    with torch.no_grad():
+        metrics = model.metrics(Batch(torch.rand(8, 1, 2, 2)))
+    wanted = bits_per_dimension(-float(metrics["nll"]), dimensions=4, levels=17)
+    assert float(metrics["bits_per_dim"]) == pytest.approx(wanted, rel=1e-5)
+    assert "bits_per_dim" not in ScoreSDE(4, hidden=(4,)).metrics(Batch(torch.rand(8, 4)))
 
 
 def test_the_likelihood_is_measured_at_the_end_of_a_training_only() -> None:

@@ -36,12 +36,15 @@ class NICE(Couplings):
         features: The dimension :math:`D` of the data, at least 2.
         couplings: The number of coupling layers; neighbors swap the halves.
         hidden: The widths of the hidden layers of the networks :math:`t`.
+        levels: The gray levels of the images before they were dequantized; if known, metrics have bits per dimension.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=128, epochs=60)
 
-    def __init__(self, features: int, couplings: int = 8, hidden: tuple[int, ...] = (64, 64)) -> None:
-        super().__init__(features, couplings)
+    def __init__(
+        self, features: int, couplings: int = 8, hidden: tuple[int, ...] = (64, 64), levels: int | None = None
+    ) -> None:
+        super().__init__(features, couplings, levels)
         relu = partial(nn.ReLU, inplace=True)
         self.nets = nn.ModuleList(dense(*self._read_and_changed(i), hidden, activation=relu) for i in range(couplings))
         self.log_scale = nn.Parameter(torch.zeros(features))

@@ -3,7 +3,7 @@
 import { h, number } from "../dom.js";
 import { scale, ticks, tickText } from "../draw.js";
 
-const ROW = 26, LEFT = 190, RIGHT = 96, WIDTH = 760;
+const ROW = 26, LEFT = 190, RIGHT = 70, WIDTH = 760;
 
 // Values far below the others would press them together: they are drawn at the edge, with their number beside them.
 function bounds(values) {
@@ -30,7 +30,7 @@ export function ladder(found) {
         h("text", { class: "ladder-name", x: LEFT - 10, y: middle + 4, "text-anchor": "end" }, row.label.length > 26 ? `${row.label.slice(0, 25)}…` : row.label),
         row.seeds.map((seed) => h("circle", { class: `dot ${row.baseline ? "of-baseline" : ""} ${group.kind === "exact" || !bound && found.unit === "" ? "" : "open"}`, cx: at(seed.value), cy: middle, r: 5.5 }, h("title_", {}, `seed ${seed.seed}: ${number(seed.value, 5)}`))),
         bound ? h("text", { class: "ladder-arrow", x: Math.max(...row.seeds.map((seed) => at(seed.value))) + 9, y: middle + 4 }, "→") : null,
-        h("text", { class: "ladder-value", x: WIDTH, y: middle + 4, "text-anchor": "end" }, row.text));
+        h("text", { class: "ladder-value", x: LEFT + width + 10, y: middle + 4 }, row.text));
       y += ROW;
     }
     y += 8;

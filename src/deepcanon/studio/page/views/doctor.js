@@ -11,6 +11,7 @@ import { table } from "../table.js";
 export const title = "Doctor";
 
 const DRAWN = new Set(["figure", "curves", "bars", "range", "rows"]);
+const NAMED = { rate: "learning rate", explodes_at: "the loss explodes at the rate" };
 const words = (name) => name.replaceAll("_", " ");
 const plain = (value) => (value === null || value === undefined ? "none" : typeof value === "number" ? number(value) : typeof value === "object" ? JSON.stringify(value) : String(value));
 
@@ -86,16 +87,18 @@ function diagnosis(each, n, apply, ends) {
   return h("article", { class: `card diagnosis ${each.grade}` },
     h("header", {}, h("span", { class: "grade" }, each.grade), h("h2", {}, each.cause), each.where ? h("span", { class: "note" }, each.where) : null),
     h("p", { class: "advice" }, each.advice, "."), change,
-    h("div", { class: "evidence" }, numbers.length ? h("dl", { class: "numbers-of" }, numbers.map(([name, value]) => h("div", {}, h("dt", {}, words(name)), h("dd", {}, plain(value))))) : null, figure(each.evidence, ends)),
+    h("div", { class: "evidence" }, numbers.length ? h("dl", { class: "numbers-of" }, numbers.map(([name, value]) => h("div", {}, h("dt", {}, NAMED[name] ?? words(name)), h("dd", {}, plain(value))))) : null, figure(each.evidence, ends)),
     h("p", { class: "note" }, each.confirmed_by ? `Confirmed: ${each.confirmed_by}. ` : "", each.margin !== null ? `${number(each.margin, 3)} times beyond what healthy trainings have. ` : "", each.meaning || words(each.check)),
     each.explains.length ? h("p", { class: "note" }, `It explains: ${each.explains.join("; ")}.`) : null);
 }
 
 function figure(evidence, ends) {
   if (evidence.curves && Object.keys(evidence.curves).length) {
-    const plot = curves({ x: { name: "point of the trial", unit: "" }, y: { name: "loss", unit: "" }, height: 230, label: "Losses of the trials" });
+    const all = Object.values(evidence.curves).flat().filter((value) => Number.isFinite(value));
+    const log = Math.min(...all) > 0 && Math.max(...all) > 20 * Math.min(...all);
+    const plot = curves({ x: { name: "share of the trial", unit: "%" }, y: { name: "loss", unit: "" }, log, height: 230, label: "Losses of the trials" });
     ends.push(() => plot.end());
-    const series = Object.entries(evidence.curves).map(([name, values], number_) => ({ key: name, name, number: number_, x: Float64Array.from(values.keys()), mean: Float64Array.from(values, (value) => value ?? NaN) }));
+    const series = Object.entries(evidence.curves).map(([name, values], number_) => ({ key: name, name, number: number_, x: Float64Array.from(values.keys(), (place) => (100 * place) / Math.max(1, values.length - 1)), mean: Float64Array.from(values, (value) => value ?? NaN) }));
     requestAnimationFrame(() => { plot.draw(series); });
     return h("div", { class: "trial" }, plot.node, h("p", { class: "key" }, series.map((one) => h("span", {}, h("i", { style: { background: `var(--hue${one.number % 10})` } }), one.name))));
   }
