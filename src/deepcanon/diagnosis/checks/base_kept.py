@@ -1,8 +1,8 @@
 """Pretrained weights: what is frozen or adapted keeps every bit in a training.
 
-Measured exactly over a few steps of the training itself: parameters that the model freezes when it is built, the
-weights that ``updates`` adds to, and, of a method for pretrained models, the buffers of its frozen parts (running
-averages drift in training mode). A model without any of these is not examined. No threshold.
+Measured exactly over a few steps of the training itself: weights that ``updates`` adds to, and, of a method for
+pretrained models, the parameters that it freezes when it is built and the buffers of its frozen parts (running averages
+drift in training mode). A model without any of these is not examined. No threshold.
 
 Papers: Hu et al., 2021, https://arxiv.org/abs/2106.09685; Houlsby et al., 2019, https://arxiv.org/abs/1902.00751
 """

@@ -12,15 +12,16 @@ from deepcanon.core import Model
 
 
 def declared_base(model: Any) -> dict[str, Tensor]:
-    """What must keep its bits in a training: weights that ``updates`` adds to, frozen ones, and what belongs to them.
+    """What must keep its bits in a training: weights that ``updates`` adds to, and what a pretrained model freezes.
 
     Of a model that is meant for a pretrained one (``wraps_trained``), the buffers of parts without any parameter to
-    train count as well: running averages drift in training mode.
+    train count as well: running averages drift in training mode. What other models freeze follows a formula of theirs,
+    as the moving average of a teacher does.
     """
-    frozen = frozen_by_design(model)
+    frozen = frozen_by_design(model) if getattr(model, "wraps_trained", False) else set()
     found = {f"{name} (pretrained)": before for name, (before, _) in _updates(model).items()}
     found |= {name: each.detach() for name, each in model.named_parameters() if name in frozen}
-    if found and getattr(model, "wraps_trained", False):
+    if frozen:
         for name, part in model.named_modules():
             own = [f"{name}.{key}" for key, _ in part.named_parameters(recurse=False)]
             if own and frozen.issuperset(own):
