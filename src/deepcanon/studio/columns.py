@@ -30,7 +30,7 @@ from deepcanon.core.files import write_whole
 
 BLOCK = 16
 """The records of a block."""
-PIECE = 2**23
+PIECE = 2**21
 """The bytes of a log that are parsed at a time."""
 MOST_LINE = 2**20
 """The bytes of a line beyond which a file is not taken for a log."""

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from deepcanon.studio import columns
 
+IDLE = 30.0
+"""Seconds without a log to read after which the process is ended; the next log starts it again."""
+
 
 class Reader:
     """Reads logs into columns, those that were asked for last first; ``done`` is called with the id of each."""
@@ -54,7 +57,8 @@ class Reader:
         while True:
             with self._news:
                 while not self._wanted and not self._closed:
-                    self._news.wait()
+                    if not self._news.wait(IDLE):
+                        self._end()
                 if self._closed:
                     break
                 id, folder = self._wanted.popitem(last=False)

@@ -21,6 +21,9 @@ export function ticks(of, about = 5) {
     const every = Math.max(1, Math.ceil((Math.log10(of.high) - Math.log10(of.low)) / about));
     for (let power = Math.ceil(Math.log10(of.low) - 1e-9); power <= Math.log10(of.high) + 1e-9; power += every) decades.push(10 ** power);
     if (decades.length > 1) return decades;
+    const between = [];
+    for (let power = Math.floor(Math.log10(of.low)); power <= Math.log10(of.high); power += 1) between.push(...[1, 2, 5].map((digit) => digit * 10 ** power).filter((value) => value >= of.low && value <= of.high));
+    if (between.length > 1) return between;
   }
   const rough = (of.high - of.low) / about, size = 10 ** Math.floor(Math.log10(rough));
   const step = size * ([1, 2, 5, 10].find((each) => each * size >= rough) ?? 10);
