@@ -1,7 +1,8 @@
 """The share of the time of a training that the doctor takes as an observer, for ``benchmarks/doctor.py --part cost``.
 
 Whole trainings with and without it take turns in one process, in processor time; the ratio is the median over pairs of
-neighbors, next to a control of trainings without it against each other. Means would be moved by whatever else runs.
+neighbors, with the lowest and the highest, next to a control of trainings without it against each other. Means would be
+moved by whatever else runs.
 """
 
 from __future__ import annotations
@@ -41,11 +42,14 @@ def main(pairs: int) -> None:
                 seconds, seen = one(words, data, steps, watched=kinds[kind])
                 taken[kind].append(seconds)
                 looks = max(looks, seen)
-        cost, control = (
-            statistics.median(a / b for a, b in zip(taken[kind], taken["without"], strict=True)) - 1
-            for kind in ("with", "again")
-        )
-        print(f"| {words} | {name} | {steps} | {100 * cost:+.1f} % | {100 * control:+.1f} % | {looks} |", flush=True)
+        cost, control = (percent(taken[kind], taken["without"]) for kind in ("with", "again"))
+        print(f"| {words} | {name} | {steps} | {cost} | {control} | {looks} |", flush=True)
+
+
+def percent(some: list[float], others: list[float]) -> str:
+    """By how much some times exceed others, pair by pair: the median, the lowest and the highest."""
+    ratios = sorted(100 * (a / b - 1) for a, b in zip(some, others, strict=True))
+    return f"{statistics.median(ratios):+.1f} % ({ratios[0]:+.1f} to {ratios[-1]:+.1f})"
 
 
 def one(words: str, data: Dataset[Any], steps: int, watched: bool) -> tuple[float, int]:

@@ -276,8 +276,8 @@ def server(folder: Path) -> dict[str, float]:
     """Processor milliseconds of a request for all runs, in this process, which imports what the server does."""
     import resource
 
+    from deepcanon.studio.app import application
     from deepcanon.studio.columns import cache_of
-    from deepcanon.studio.server import application
     from deepcanon.studio.studio import Studio
     from deepcanon.studio.views.curves import curves
     from deepcanon.studio.views.runs import held, row

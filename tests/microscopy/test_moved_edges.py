@@ -16,7 +16,7 @@ from deepcanon.microscopy.page import as_data
 
 def test_an_edit_of_one_weight_moves_what_is_after_it_and_the_deltas_before() -> None:
     network = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
-    first, second = network[0].weight, network[1].weight
+    first, second = network.parameters()
     with torch.no_grad():
         first.fill_(2.0)
         second.fill_(3.0)

@@ -116,8 +116,14 @@ def test_old_columns_are_thrown_away(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_process_of_its_own_reads_them_and_is_started_again(tmp_path: Path) -> None:
-    news, done = threading.Semaphore(0), []
-    reader = Reader(tmp_path / "caches", lambda id: (done.append(id), news.release()))
+    news = threading.Semaphore(0)
+    done: list[str] = []
+
+    def told(id: str) -> None:
+        done.append(id)
+        news.release()
+
+    reader = Reader(tmp_path / "caches", told)
     run = make_run(tmp_path / "run", [step(1, 0.5)])
     try:
         reader.want("a", run)

@@ -81,7 +81,7 @@ STEP, RUN, CODE = {"do": "go", "pace": "step"}, {"do": "go", "pace": "run"}, {"d
         ("fixmatch", {"set": "moons", "labels": 6}, {"model": "mlp", "model.hidden": "8"}),
     ],
 )
-def test_the_code_of_a_session_repeats_it_bit_for_bit(model: str, data: Any, arguments: dict[str, str]) -> None:
+def test_the_code_of_a_session_repeats_it_bit_for_bit(model: str, data: Any, arguments: dict[str, Any]) -> None:
     live, line = session(model, STEP, STEP, STEP, CODE, data=data, **arguments)
     code = line.answers[3]["code"]
     assert live.trainer.step == 3

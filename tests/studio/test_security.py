@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 import socket
@@ -214,9 +215,13 @@ def test_the_token_is_long_random_and_compared_in_constant_time(
     with served(tmp_path) as other:
         assert other.studio.token != studio.studio.token
     assert len(studio.studio.token) >= 43  # 256 bits, six in a letter
-    compared = []
-    real = security.hmac.compare_digest
-    monkeypatch.setattr(security.hmac, "compare_digest", lambda a, b: compared.append(a) or real(a, b))
+    compared, real = [], hmac.compare_digest
+
+    def watched(a: bytes, b: bytes) -> bool:
+        compared.append(a)
+        return real(a, b)
+
+    monkeypatch.setattr("deepcanon.studio.security.hmac.compare_digest", watched)
     assert studio.ask("GET", "/api/studio", headers={"Authorization": "Bearer guess"})[0] == 401
     assert compared == [b"Bearer guess"]
 

@@ -20,7 +20,7 @@ def constant_answer(patient: Patient) -> float | None:
     """
     split = patient.train_split
     y = split.labels
-    if y is None and patient.ours is None and isinstance(split, Batch):
+    if y is None and isinstance(split, Batch):
         y = split.x  # an autoencoder's targets
     if y is None or not len(y):
         return None
@@ -44,16 +44,36 @@ def constant_answer(patient: Patient) -> float | None:
 
 
 def _of_ours(model: Model, patient: Patient, y: Tensor) -> float | None:  # type: ignore[type-arg]
-    if not hasattr(model, "predict") or model.surrogate:
+    if model.surrogate:
         return None
     with evaluating(patient.model), torch.random.fork_rng(devices=[]):
         terms = set(model.loss(patient.batch(2)))
+    if terms == {"reconstruction"}:
+        return _reconstruction(model, patient)
+    if not hasattr(model, "predict"):
+        return None
     if patient.task == "classes" and terms == {"nll"} and y.ndim == 1:
         shares = torch.bincount(y).double() / len(y)
         return float(-(shares * shares.clamp_min(1e-12).log()).sum())
     if terms == {"mse"} and y.is_floating_point():
         return float(y.double().flatten(1).var(0, correction=0).sum())
     return None
+
+
+def _reconstruction(model: Model, patient: Patient) -> float | None:  # type: ignore[type-arg]
+    """The loss of the mean example, where the loss is a multiple of the summed squares of the error."""
+    units = []
+    with evaluating(model), torch.random.fork_rng(devices=[]):
+        for seed in range(2):
+            batch = patient.batch(4, seed)
+            output = patient.outputs(model, batch)
+            if not isinstance(output, Tensor) or output.numel() != batch.x.numel():
+                return None
+            squares = (output.reshape(batch.x.shape) - batch.x).double().square().flatten(1).sum(1).mean()
+            units.append(float(patient.loss(model, batch)) / max(float(squares), 1e-30))
+    if abs(units[0] - units[1]) > 1e-3 * abs(units[0]):
+        return None  # it is another loss
+    return units[0] * float(patient.train_split.x[:MOST].double().flatten(1).var(0, correction=0).sum())
 
 
 def _answers(y: Tensor, shape: tuple[int, ...]) -> list[Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from deepcanon.core.errors import DeepcanonError
 from deepcanon.core.hints import unknown
-from deepcanon.diagnosis import thresholds
+from deepcanon.diagnosis import clock, thresholds
 from deepcanon.diagnosis.admission import admit, left_alone
 from deepcanon.diagnosis.health_report import Diagnosis, Report
 from deepcanon.diagnosis.patient import Patient, Skip
@@ -106,7 +105,7 @@ def examine(patient: Patient, *, thorough: bool = False, only: Iterable[str] | N
     """Make the checks of a patient in their order; ``only`` names some of them."""
     report = Report(patient.name, patient.data.name)
     patient.thorough = thorough
-    start = time.perf_counter()
+    start = clock.now()
     cause = ""
     for check in checks():
         if only is not None and check.name not in only:
@@ -129,7 +128,7 @@ def examine(patient: Patient, *, thorough: bool = False, only: Iterable[str] | N
         report.diagnoses += found
         if check.stops and not cause:
             cause = next((each.cause for each in found if each.grade == "fault"), "")
-    report.seconds = time.perf_counter() - start
+    report.seconds = clock.now() - start
     return report
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, Labeled, Model
 from deepcanon.data import Dataset
+from deepcanon.diagnosis import clock
 from deepcanon.diagnosis.trial import (
     LEAST_STEPS,
     MOST_STEPS,
@@ -79,7 +79,7 @@ class Patient:
     """The folder of the run, where it is one (:class:`~deepcanon.runs.run.Run`)."""
     numbers: dict[str, Any] = field(default_factory=dict)
     """What the check that is being made has measured."""
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=lambda: clock.now())
     _courses: dict[tuple[str, int, int], Course] = field(default_factory=dict, init=False, repr=False)
     """The trainings that were made, by their change, steps and seed."""
 
@@ -94,6 +94,11 @@ class Patient:
     def by_turns(self) -> bool:
         """Whether it is trained by our trainer, with the model's turns; else by a step with one optimizer."""
         return self.ours is not None and self.optimizer is None and self.step is None
+
+    @property
+    def in_stages(self) -> bool:
+        """Whether it is trained by turns one after the other, of which a short trial sees some only."""
+        return self.ours is not None and self.by_turns and any(turn.share != (0.0, 1.0) for turn in self.ours.turns())
 
     @property
     def train_split(self) -> AnyBatch:
@@ -130,7 +135,7 @@ class Patient:
     @property
     def left(self) -> float:
         """The seconds of the budget that are left."""
-        return self.budget - (time.perf_counter() - self.started)
+        return self.budget - (clock.now() - self.started)
 
     def note(self, **numbers: Any) -> None:
         """Keep numbers that a check has measured: for the report, and for the calibration."""
@@ -243,7 +248,7 @@ class Patient:
             change.on_optimizer(optimizer)
         if change.on_step is not None:
             before_steps(optimizer, change.on_step)
-        start = time.perf_counter()
+        start = clock.now()
         losses: list[float] = []
         diverged = ""
         with watched(optimizer) as seen:
@@ -260,10 +265,10 @@ class Patient:
                     seen.losses.clear()
                 elif not seen.steps and isinstance(returned, Tensor | float) and _is_one(returned):
                     losses.append(float(returned))
-                late = time.perf_counter() - start > seconds and number >= LEAST_STEPS
+                late = clock.now() - start > seconds and number >= LEAST_STEPS
                 if number >= steps or late or (losses and not math.isfinite(losses[-1])):
                     break
-        return Course(losses, model, diverged, time.perf_counter() - start, steps, number, seen.rates)
+        return Course(losses, model, diverged, clock.now() - start, steps, number, seen.rates)
 
     @cached_property
     def reference(self) -> Course:

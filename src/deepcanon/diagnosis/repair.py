@@ -47,6 +47,9 @@ class Compared:
         """For each seed, how many times less is left of the loss with the change."""
         found = []
         for one, other in zip(self.before, self.after, strict=True):
+            if self.floor < 0:  # a loss without a lowest value: what was learned counts, not what is left
+                found.append(_ratio(other.progress * self.unit, max(0.0, one.progress)) if other.finite else 0.0)
+                continue
             left, right = one.last - self.floor, other.last * self.unit - self.floor
             found.append(_ratio(left, right))
         return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch, DivergenceError, Model
+from deepcanon.diagnosis import clock
 from deepcanon.train.observers import Observer
 from deepcanon.train.trainer import Trainer
 
@@ -99,13 +99,13 @@ class Recorder(Observer):
         self.losses: list[float] = []
         self.steps = steps
         self.taken = 0
-        self.until = time.perf_counter() + seconds
+        self.until = clock.now() + seconds
 
     def step(self, trainer: Trainer, terms: Mapping[str, Tensor]) -> None:
         self.taken = trainer.step
         if terms:  # a gradient written by hand comes without, but where it is logged
             self.losses.append(float(sum(value.detach().double() for value in terms.values())))
-        late = time.perf_counter() > self.until and trainer.step >= LEAST_STEPS
+        late = clock.now() > self.until and trainer.step >= LEAST_STEPS
         if trainer.step >= self.steps or late or (self.losses and not math.isfinite(self.losses[-1])):
             trainer.stop("the trial is over")
 
@@ -121,7 +121,7 @@ def train_ours(
         data = _replaced(data, train=change.on_data(data.train))
     chosen: Any = {**settings, **change.settings, "lr": settings["lr"] * change.rate}
     recorder = Recorder(steps, seconds)
-    start = time.perf_counter()
+    start = clock.now()
     diverged = ""
     try:
         trainer = Trainer(twin, _replaced(data, valid=None, test=None), chosen, quiet=True, observers=[recorder])
@@ -134,7 +134,7 @@ def train_ours(
         trainer.fit()
     except DivergenceError as error:
         diverged = str(error)
-    return Course(recorder.losses, twin, diverged, time.perf_counter() - start, steps, recorder.taken)
+    return Course(recorder.losses, twin, diverged, clock.now() - start, steps, recorder.taken)
 
 
 def _replaced(data: Any, **parts: Any) -> Any:

@@ -42,12 +42,12 @@ family = partial(fault, area="family")
 def changed(patient: Patient, **methods: Any) -> None:
     """Give the model methods of a faulty subclass of its own class."""
     cls = type(patient.model)
-    patient.model.__class__ = type(cls.__name__, (cls,), {**methods, "__module__": cls.__module__})
+    patient.model.__class__ = type(cls.__name__, (cls,), {**methods, "__module__": cls.__module__, "planted": True})
 
 
 def sound_class(model: Any) -> Any:
-    """The class of the catalogue whose methods a faulty one has changed."""
-    return type(model).__mro__[1]
+    """The class of the catalogue whose methods a faulty one has changed; of a healthy model its own."""
+    return type(model).__mro__[1] if hasattr(type(model), "planted") else type(model)
 
 
 def explains(patient: Patient) -> float:
@@ -101,11 +101,13 @@ def decoder_that_does_not_listen(patient: Patient) -> None:
 @family(vae, "prior unused", "loss with the wrong sign")
 def kl_left_out(patient: Patient) -> None:
     changed(patient, loss=_kl_times(0.0))
+    patient.score, patient.chance = _drawn_well, -1.0
 
 
 @family(binary_vae, "prior unused")
 def kl_nearly_left_out(patient: Patient) -> None:
     changed(patient, loss=_kl_times(1e-4))
+    patient.score, patient.chance = _drawn_well, -1.0
 
 
 @family(gan, "mode dropping")
@@ -247,13 +249,13 @@ def log_determinant_twice(patient: Patient) -> None:
 
 
 def _drawn_well(patient: Patient) -> float:
-    """Minus the energy distance of samples to fresh data."""
+    """Minus the root of the energy distance of samples to fresh data, which is a metric."""
     from deepcanon.losses.energy_distance import energy_distance
 
     model: Any = patient.model.eval()
     with torch.no_grad():
         drawn = model.sample(len(patient.fresh.x), generator=torch.Generator().manual_seed(0))
-        value = -float(energy_distance(drawn, patient.fresh.x))
+        value = -math.sqrt(max(0.0, float(energy_distance(drawn, patient.fresh.x))))
     return value if math.isfinite(value) else -1e9
 
 
@@ -267,7 +269,7 @@ def scale_not_inverted(patient: Patient) -> None:
         return self.standard.inverse(self._join(a, b))
 
     changed(patient, to_data=to_data)
-    patient.score, patient.chance = _drawn_well, -0.3
+    patient.score, patient.chance = _drawn_well, -0.55
 
 
 @family(nice, "wrong inverse")
@@ -276,7 +278,7 @@ def layers_in_the_wrong_order(patient: Patient) -> None:
         return sound_class(self).to_data(self, z.flip(-1))
 
     changed(patient, to_data=to_data)
-    patient.score, patient.chance = _drawn_well, -0.3
+    patient.score, patient.chance = _drawn_well, -0.55
 
 
 @family(made, "causality leak")
@@ -312,10 +314,10 @@ def pixel_sees_itself(patient: Patient) -> None:
     def logits(self: Any, x: Tensor) -> Any:
         found = sound_class(self).logits(self, x)
         hint = functional.one_hot(x.long(), self.levels).movedim(-1, 1).to(found)
-        return found + 2 * hint
+        return found + 8 * hint
 
     changed(patient, logits=logits)
-    patient.score, patient.chance = _honest, -170.0
+    patient.score = _dreams
 
 
 def _blind(patient: Patient) -> float:
@@ -343,7 +345,7 @@ def attention_without_mask(patient: Patient) -> None:
         return self._output_logits(run_blocks(self.blocks, self._embedded(tokens, 0), causal=False))
 
     changed(patient, outputs=outputs)
-    patient.score = _blind
+    patient.score, patient.steps = _blind, 1000  # so long it takes to learn to look ahead
 
 
 @family(lstm, "causality leak")
@@ -373,14 +375,14 @@ def token_predicts_itself(patient: Patient) -> None:
 @family(ddpm, "schedule does not reach noise")
 def noise_ends_too_soon(patient: Patient) -> None:
     patient.model.betas.mul_(0.02)
-    patient.score, patient.chance = _drawn_well, -0.3
+    patient.score, patient.chance = _drawn_well, -0.55
 
 
 @family(ddpm, "schedule does not reach noise")
 def betas_of_a_thousand_steps_in_fifty(patient: Patient) -> None:
     betas: Any = patient.model.betas
     betas[1:] = torch.linspace(1e-4, 0.02, 50)
-    patient.score, patient.chance = _drawn_well, -0.3
+    patient.score, patient.chance = _drawn_well, -0.55
 
 
 def noisy_scores() -> Patient:
@@ -389,5 +391,5 @@ def noisy_scores() -> Patient:
 
 @family(noisy_scores, "schedule does not reach noise")
 def largest_noise_too_small(patient: Patient) -> None:
-    patient.model = dc.models.NoiseConditionalScore(features=2, hidden=(64, 64), most_noise=0.05, least_noise=0.01)
-    patient.score, patient.chance = _drawn_well, -0.3
+    patient.model = dc.models.NoiseConditionalScore(features=2, hidden=(64, 64), most_noise=0.002, least_noise=0.001)
+    patient.score, patient.chance = _drawn_well, -0.55

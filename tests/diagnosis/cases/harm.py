@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 import deepcanon as dc
-from tests.diagnosis.cases.case import Case, Setting, train
+from tests.diagnosis.cases.case import Case, Patient, Setting, train
 
 HURT = 0.8
 """A fault has hurt if less than this share of what the healthy twin learns is left."""
@@ -34,9 +34,11 @@ class Harm(NamedTuple):
 
 
 def harm(case: Case, seed: int = 0) -> Harm:
-    """Train the broken patient and its healthy twin; what is lost is that which the twin has learned."""
-    (before, healthy), broken = learned(case.setting, seed), case.patient(seed)
-    chance = before if broken.chance is None else broken.chance
+    """Train the broken patient and its healthy twin, and score both as the fault says; what the twin has learned is
+    what may be lost."""
+    (start, twin), broken = learned(case.setting, seed), case.patient(seed)
+    healthy = broken.score(twin)
+    chance = broken.score(start) if broken.chance is None else broken.chance
     try:
         train(broken, seed)
         return Harm(healthy, broken.score(broken), chance)
@@ -45,13 +47,14 @@ def harm(case: Case, seed: int = 0) -> Harm:
 
 
 @cache
-def learned(setting: Setting, seed: int) -> tuple[float, float]:
-    """The scores of a healthy setting before and after its training; many faults share one."""
-    torch.manual_seed(seed)
-    twin = setting()
-    before = 0.0
-    if isinstance(twin.model, dc.Model):
-        twin.model.prepare([twin.data.train])
-        before = twin.score(twin)
+def learned(setting: Setting, seed: int) -> tuple[Patient, Patient]:
+    """A healthy setting before and after its training; many faults share one."""
+    made = []
+    for _ in range(2):
+        torch.manual_seed(seed)
+        made.append(setting())
+    start, twin = made
+    if isinstance(start.model, dc.Model):
+        start.model.prepare([start.data.train])
     train(twin, seed)
-    return before, twin.score(twin)
+    return start, twin

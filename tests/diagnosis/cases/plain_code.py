@@ -301,8 +301,11 @@ def inputs_changed_in_place(patient: Patient) -> None:
     patient.settings["batch_size"] = 1600  # all examples at once, as tensors that are not copied
 
     def score(p: Patient) -> float:
-        x, y = p.fresh
-        return float(1 - (p.model.eval()(x.clone()) - y).square().mean() / y.var())
+        """How good the answer is if the same examples have been asked for before."""
+        x, y = p.fresh[0].clone(), p.fresh[1]
+        for _ in range(3):
+            answer = p.model.eval()(x)
+        return float(1 - (answer - y).square().mean() / y.var())
 
     patient.score = score
 

@@ -80,10 +80,10 @@ def inputs_in_the_thousands(patient: Patient) -> None:
     patient.fresh = (patient.data.test.x, patient.fresh[1])
 
 
-@data(autoencoder, "unscaled inputs", "unscaled targets", "learning rate too high")
-def pixels_of_many_bits(patient: Patient) -> None:
-    patient.data.mul_(65535)
-    patient.fresh = (patient.fresh[0] * 65535,)
+@data(autoencoder, "unscaled inputs", "unscaled targets")
+def pixels_over_a_bright_ground(patient: Patient) -> None:
+    patient.data.mul_(0.1).add_(100)
+    patient.fresh = (patient.fresh[0] * 0.1 + 100,)
 
 
 @data(regression, "unscaled targets")
@@ -122,7 +122,7 @@ def inputs_sorted_without_labels(patient: Patient) -> None:
 def diagnosis_among_the_features(patient: Patient) -> None:
     """One column is the label, which will not be there for new patients."""
     for part in (patient.data.train, patient.data.valid, patient.data.test):
-        part.x[:, 7] = part.y.float() * 4 - 2
+        part.x[:, 7] = part.y.float() * 40 - 20
     x, y = patient.fresh
     x = x.clone()
     x[:, 7] = 0
@@ -230,12 +230,12 @@ def sorted_and_never_shuffled(patient: Patient) -> None:
     patient.optimizer = partial(SGD, lr=0.1)
 
 
-@data(tumors, "sorted examples")
+@data(two_moons, "sorted examples")
 def one_class_after_the_other(patient: Patient) -> None:
     x, y = given(patient)
-    order = y.argsort(descending=True)
+    order = y.flatten().argsort(descending=True)
     patient.data = DataLoader(TensorDataset(x[order], y[order]), batch_size=20)
-    patient.optimizer, patient.steps = partial(SGD, lr=1.0), 350
+    patient.steps = 6 * len(patient.data)
 
 
 @data(regression, "out-of-range values", "unscaled inputs")

@@ -22,3 +22,7 @@ def test_the_base_keeps_its_bits_unless_it_is_trained(method: str) -> None:
 def test_a_model_without_a_base_is_not_examined() -> None:
     assert declared_base(MLP(4, 2)) == {}
     assert "stay as it is" in report_of("base_kept", "mlp", "digits").skipped["base_kept"]
+
+
+def test_weights_that_a_formula_sets_are_no_base() -> None:
+    assert causes(report_of("base_kept", "linear_regression", "diabetes", steps=5)) == []

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tests.diagnosis.checks.plain import causes, net, report
+from tests.diagnosis.checks.plain import CLASSES, X, causes, net, report
 
 
 class Logarithm(nn.Sequential):
@@ -40,3 +40,13 @@ def test_a_gradient_that_is_not_finite_is_seen_where_the_loss_is() -> None:
 
 def test_masks_of_infinite_numbers_are_fine() -> None:
     assert causes("non_finite", Masked(*net())) == []
+
+
+def test_inputs_that_overflow_are_left_to_the_check_of_their_scale() -> None:
+    class Exponential(nn.Sequential):
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = super().forward(x.exp())  # type: ignore[no-untyped-call]
+            return out
+
+    assert causes("non_finite", Exponential(*net()), (1e4 * X, CLASSES)) == []
+    assert causes("input_scale", Exponential(*net()), (1e4 * X, CLASSES)) == ["unscaled inputs"]

@@ -3,7 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.diagnosis.checks.plain import BITS, CLASSES, TARGETS, X, causes, net, sgd
@@ -33,12 +34,33 @@ def test_the_end_of_a_classifier_suits_its_loss(end: nn.Module, loss: Any, found
         (nn.Sigmoid(), BITS, nn.BCELoss(), []),
         (nn.ReLU(), TARGETS, nn.MSELoss(), ["output cannot reach targets"]),
         (nn.Sigmoid(), TARGETS, nn.L1Loss(), ["output cannot reach targets"]),
+        (nn.Tanh(), 3 * TARGETS, nn.MSELoss(), ["output cannot reach targets"]),
+        (nn.Tanh(), TARGETS.tanh(), nn.MSELoss(), []),
         (nn.ReLU(), TARGETS.abs(), nn.MSELoss(), []),
         (nn.Identity(), TARGETS, lambda output, y: -(output - y).square().mean(), ["loss with the wrong sign"]),
     ],
 )
 def test_the_end_of_a_regression_suits_its_loss(end: nn.Module, y: Any, loss: Any, found: list[str]) -> None:
     assert causes("output_and_loss", nn.Sequential(net(1), end), (X, y), loss=loss) == found
+
+
+class Scaled(nn.Module):
+    """A logistic end that is stretched, by a fixed number or by one that is learned."""
+
+    def __init__(self, learned: bool) -> None:
+        super().__init__()
+        self.net = net(1)
+        self.scale = nn.Parameter(torch.tensor(1.0)) if learned else 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * torch.sigmoid(self.net(x))
+
+
+def test_an_end_that_no_activation_has_is_measured() -> None:
+    assert causes("output_and_loss", Scaled(False), (X, TARGETS), loss=nn.MSELoss()) == ["output cannot reach targets"]
+    assert causes("output_and_loss", Scaled(True), (X, TARGETS), loss=nn.MSELoss()) == []
+    clamped = nn.Sequential(net(1), nn.Hardtanh(0.0, 0.5))
+    assert causes("output_and_loss", clamped, (X, TARGETS), loss=nn.MSELoss()) == ["output cannot reach targets"]
 
 
 def test_an_optimizer_that_ascends_is_seen() -> None:

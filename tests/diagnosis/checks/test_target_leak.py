@@ -10,6 +10,8 @@ def test_a_feature_that_is_the_label_is_seen() -> None:
     x = X.clone()
     x[:, 4] = CLASSES.float()
     assert causes("target_leak", net(), (x, CLASSES)) == ["label leak"]
+    x[:, 5] = CLASSES + 0.4 * X[:, 5]  # another feature says much, too
+    assert causes("target_leak", net(), (x, CLASSES)) == ["label leak"]
     x[:, 4] = 3 * TARGETS[:, 0] + 1
     assert causes("target_leak", net(1), (x, TARGETS), loss=nn.MSELoss()) == ["label leak"]
 

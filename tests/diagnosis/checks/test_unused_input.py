@@ -18,3 +18,4 @@ def test_an_input_that_is_lost_is_seen_and_a_start_at_zero_is_not() -> None:
         nn.init.zeros_(parameter)
     assert causes("unused_input", model) == []
     assert causes("unused_input", net(activation=nn.Sigmoid, layers=12)) == []
+    assert causes("unused_input", net(activation=nn.Sigmoid, layers=20)) == []

@@ -42,7 +42,7 @@ def test_panels_come_from_what_a_model_can_do(cnn: Path, gpt: Path, tmp_path: Pa
 
 @pytest.mark.slow
 def test_maps_are_those_of_the_insights_on_this_example(cnn: Path) -> None:
-    run = dc.Run(cnn)
+    run: Any = dc.Run(cnn)
     few = run.data.test.select(torch.tensor([7, *[n for n in range(64) if n != 7]]))
     assert explain.activations(cnn, "test", 7)["numbers"] == activation_maps(run.model, few).numbers
     control = explain.activations(cnn, "test", 7, control=True)["numbers"]
@@ -58,7 +58,8 @@ def test_maps_are_those_of_the_insights_on_this_example(cnn: Path) -> None:
 
 
 def test_an_example_is_shown_as_it_is(cnn: Path) -> None:
-    run, look = dc.Run(cnn), look_into(cnn)
+    run: Any = dc.Run(cnn)
+    look = look_into(cnn)
     shown = look.example("valid", 5)
     x = run.data.valid.x[5].flatten()
     low, high = float(run.data.test.x.min()), float(run.data.test.x.max())
@@ -72,7 +73,7 @@ def test_an_example_is_shown_as_it_is(cnn: Path) -> None:
 
 
 def test_attention_is_that_of_the_model_and_each_row_sums_to_one(gpt: Path) -> None:
-    run = dc.Run(gpt)
+    run: Any = dc.Run(gpt)
     found = explain.attention(gpt, "test", 2)
     x = run.data.test.x[2:3, : len(found["names"])]
     expected = run.model.attention_maps(x)[:, 0].double()
@@ -84,7 +85,7 @@ def test_attention_is_that_of_the_model_and_each_row_sums_to_one(gpt: Path) -> N
 
 
 def test_the_next_token_has_the_probability_of_the_model_at_every_temperature(gpt: Path) -> None:
-    run = dc.Run(gpt)
+    run: Any = dc.Run(gpt)
     count = len(run.info["data"]["vocabulary"])
     found = explain.next_token(gpt, "def ", top=count)
     prompt = text.encode("def ", run.info["data"])

@@ -24,13 +24,14 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return dc.Run.train("vae:hidden=8,latent=5", "digits", out=tmp_path_factory.mktemp("runs") / "deep", **QUICK).dir
 
 
-def pixels(run: dc.Run, x: torch.Tensor) -> list[float]:
+def pixels(run: Any, x: torch.Tensor) -> list[float]:
     low, high = float(run.data.test.x.min()), float(run.data.test.x.max())
-    return ((x.flatten() - low) / (high - low)).clamp(0, 1).tolist()
+    found: list[float] = ((x.flatten() - low) / (high - low)).clamp(0, 1).tolist()
+    return found
 
 
 def test_the_map_has_the_codes_of_examples_and_decodes_them(vae: Path) -> None:
-    run = dc.Run(vae)
+    run: Any = dc.Run(vae)
     found = latent.latent_map(vae, "test")
     with torch.no_grad():
         codes = run.model.encode(run.data.test.x[found["numbers"]]).mean
@@ -44,7 +45,7 @@ def test_the_map_has_the_codes_of_examples_and_decodes_them(vae: Path) -> None:
 
 
 def test_a_point_of_the_plane_of_components_is_decoded_from_the_code_that_lies_there(deep: Path) -> None:
-    run = dc.Run(deep)
+    run: Any = dc.Run(deep)
     found = latent.latent_map(deep, "test")
     assert found["dimensions"] == 5
     assert "of the variance" in found["axes"][0]
@@ -58,7 +59,7 @@ def test_a_point_of_the_plane_of_components_is_decoded_from_the_code_that_lies_t
 
 
 def test_a_way_goes_straight_from_one_code_to_another(deep: Path) -> None:
-    run = dc.Run(deep)
+    run: Any = dc.Run(deep)
     found = latent.interpolated(deep, "test", 3, 9, steps=5)
     with torch.no_grad():
         a, b = run.model.encode(run.data.test.x[[3, 9]]).mean
@@ -73,7 +74,7 @@ def test_a_way_goes_straight_from_one_code_to_another(deep: Path) -> None:
 
 
 def test_a_conditional_decoder_is_given_what_the_example_has(tmp_path: Path) -> None:
-    run = dc.Run.train("conditional_vae:hidden=8,latent=2", "digits", out=tmp_path / "run", **QUICK)
+    run: Any = dc.Run.train("conditional_vae:hidden=8,latent=2", "digits", out=tmp_path / "run", **QUICK)
     number = int((run.data.test.y == 6).nonzero()[0])
     [shown] = latent.decoded(run.dir, "test", [[0.5, -0.5]], number)
     with torch.no_grad():

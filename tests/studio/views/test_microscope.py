@@ -20,7 +20,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_any_example_of_a_run_goes_under_the_microscope(run: Path) -> None:
-    opened = dc.Run(run)
+    opened: Any = dc.Run(run)
     graph = microscope.magnified(run, "valid", [17])
     batch = opened.data.valid.select(torch.tensor([17]))
     assert graph.loss == pytest.approx(dc.microscope(opened.model, batch).loss, abs=1e-12)
@@ -34,7 +34,7 @@ def test_any_example_of_a_run_goes_under_the_microscope(run: Path) -> None:
 
 
 def test_an_edit_moves_the_loss_as_in_a_model_with_that_number(run: Path) -> None:
-    opened = dc.Run(run)
+    opened: Any = dc.Run(run)
     edit = {"parameter": "net.2.bias", "index": 1, "value": 0.75}
     found = microscope.edited(run, "test", [3], edit)
     batch = opened.data.test.select(torch.tensor([3]))

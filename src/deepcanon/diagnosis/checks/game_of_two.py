@@ -7,7 +7,8 @@ samples along a principal axis. A game is a model with two turns that descend at
 own, and with ``sample``.
 
 A discriminator that tells all apart is healthy for a while. It is a fault if the generator's gradient has vanished as
-well, or if the samples came no nearer to the data in all of the trial (energy distance), for two seeds. Modes are
+well, or if the samples came no nearer to the data in all of the trial (energy distance), for two seeds, unless they are
+all one point, which is easy to tell apart because of that. Modes are
 dropped if samples spread over less than a third of what they do in healthy trainings, or leave out three times as much;
 or if the samples come no nearer to the data than a third of what they do there and leave out much.
 
@@ -36,6 +37,8 @@ SURE = 0.999
 MISSED = 0.3
 """What samples of a game that does not come nearer to the data leave out, where modes are dropped."""
 VARIETY = ("spread", "missed", "outside")
+POINT = 0.01
+"""Samples that spread less than this share of what the data do are one point: the noise is not used."""
 NEARER = 0.8
 """The samples came nearer if their distance to the data is less than this share of what it was."""
 
@@ -59,7 +62,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             margin=limit.margin(found["gradient"]),
         )
         return
-    if _won(found) and all(_won(_measured(patient, batch, seed)) for seed in seeds[1:]):
+    one_point = max(_measured(patient, batch, seed)["spread"] for seed in seeds) < POINT
+    if not one_point and _won(found) and all(_won(_measured(patient, batch, seed)) for seed in seeds[1:]):
         yield Diagnosis(
             cause="discriminator wins",
             evidence=found,

@@ -18,7 +18,7 @@ from torch import Tensor
 from deepcanon.core import AnyBatch
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.repair import compare, helps, learns_little
+from deepcanon.diagnosis.repair import ails, compare, helps, learns_little
 from deepcanon.diagnosis.rows import real_rows
 from deepcanon.diagnosis.trial import Change
 
@@ -41,7 +41,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     if patient.baseline is not None and not learns_little(patient):
         return  # it learns all the same
-    found = compare(patient, Change("with standardized inputs", on_data=standardized_inputs))
+    change = Change("with standardized inputs", on_data=standardized_inputs)
+    found = compare(patient, change, unit=_unit(patient))
     if not helps(patient, found):
         return
     worst = int(ranges.argmax() if spread > SPREAD else (mean.abs() / std).argmax())
@@ -58,6 +59,16 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         confirmed_by="a copy that is trained on standardized inputs gains, for two seeds",
         margin=max(spread / SPREAD, offset / OFFSET, typical / HIGH, LOW / typical),
     )
+
+
+def _unit(patient: Patient) -> float:
+    """What a loss on standardized inputs is to be multiplied by: where inputs are the targets, too, its unit is new."""
+    after = replace(patient, data=replace(patient.data, train=standardized_inputs(patient.train_split)))
+    if patient.baseline is None or after.baseline is None or after.baseline <= 0:
+        if patient.task == "none" and not ails(patient):
+            raise Skip("the loss depends on the unit of the inputs, and that of a constant answer is not known")
+        return 1.0
+    return patient.baseline / after.baseline
 
 
 def standardized_inputs(batch: AnyBatch) -> AnyBatch:

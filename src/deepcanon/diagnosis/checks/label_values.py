@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deepcanon.core import Labeled
+from deepcanon.diagnosis.anatomy import Operations
 from deepcanon.diagnosis.health_report import Diagnosis
-from deepcanon.diagnosis.patient import Patient, Skip, evaluating
+from deepcanon.diagnosis.patient import EXAMPLES, Patient, Skip, evaluating
 
 STAGE, PLACE = "data", 30
 
@@ -120,7 +121,7 @@ def _outputs(patient: Patient, split: Labeled) -> int | None:
         functional.nll_loss,
     )
     own = patient.ours is not None and getattr(patient.ours, "classes", None)
-    if not usual and not own and patient.step is None:
+    if not usual and not own and (patient.step is None or not _has_cross_entropy(patient, split)):
         return None
     with evaluating(patient.model):
         try:
@@ -132,3 +133,13 @@ def _outputs(patient: Patient, split: Labeled) -> int | None:
     if own and int(own) != output.shape[-1]:
         return None
     return int(output.shape[1]) if output.shape[1] > 1 else None
+
+
+def _has_cross_entropy(patient: Patient, split: Labeled) -> bool:
+    """Whether a user's own step has a cross-entropy of the labels; else its outputs may be anything."""
+    try:
+        with Operations(frozenset({"cross_entropy", "nll_loss"})) as used:
+            patient.loss(patient.twin(), split.select(torch.arange(min(EXAMPLES, len(split)))))
+    except (RuntimeError, ValueError, IndexError, TypeError, Skip):
+        return True  # it may be the labels that it fails at
+    return bool(used.seen)

@@ -37,6 +37,8 @@ LITTLE = 0.02
 def check(patient: Patient) -> Iterator[Diagnosis]:
     if patient.ours is not None and patient.by_turns and patient.ours.surrogate:
         raise Skip("the loss does not measure fit")
+    if patient.in_stages:
+        raise Skip("it is trained in turns one after the other, whose losses are not comparable")
     course = patient.reference
     if not course.losses:
         raise Skip("the loss of a step is not known")

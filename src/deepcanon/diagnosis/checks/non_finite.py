@@ -16,13 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch
-from deepcanon.diagnosis.anatomy import first_bad_operation, recorded
+from deepcanon.diagnosis.anatomy import first_bad_operation, names_of, reached, recorded
+from deepcanon.diagnosis.checks.input_scale import standardized_inputs
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient
 
 STAGE, PLACE = "loss", 5
 
 BATCHES, MANY = 2, 512
+LARGE = 1e3
+"""Inputs beyond this may be the cause themselves."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -32,11 +35,15 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         model = patient.twin()
         loss = patient.loss(model, batch)
         if not bool(torch.isfinite(loss.detach()).all()):
+            if _is_finite_if_scaled(patient, batch):
+                return  # the scale of the inputs is the cause, which another check says
             yield _of_loss(patient, batch, float(loss.detach().sum()))
             return
         if loss.requires_grad:
             bad = _bad_gradient(model, loss)
             if bad:
+                if _is_finite_if_scaled(patient, batch):
+                    return
                 yield _of_gradient(patient, batch, bad)
                 return
     patient.note(batches=BATCHES)
@@ -49,13 +56,23 @@ def _batches(patient: Patient) -> Iterator[AnyBatch]:
     yield patient.batch(MANY)
 
 
+def _is_finite_if_scaled(patient: Patient, batch: AnyBatch) -> bool:
+    """Whether inputs are large, and standardized ones give a finite loss and gradient."""
+    x = batch.x
+    if not x.is_floating_point() or not bool(torch.isfinite(x).all()) or float(x.abs().max()) < LARGE:
+        return False
+    model = patient.twin()
+    loss = patient.loss(model, standardized_inputs(batch))
+    return bool(torch.isfinite(loss.detach()).all()) and not (loss.requires_grad and _bad_gradient(model, loss))
+
+
 def _bad_gradient(model: nn.Module, loss: Tensor) -> str:
-    names = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(loss, [p for _, p in names], allow_unused=True)
-    for (name, _), gradient in zip(names, gradients, strict=True):
+    """The name of a leaf whose gradient is not finite; also of one that a function reaches past the copy."""
+    leaves, names = reached(loss), names_of(model)
+    for leaf, gradient in zip(leaves, torch.autograd.grad(loss, leaves, allow_unused=True), strict=True):
         dense = gradient.coalesce().values() if gradient is not None and gradient.is_sparse else gradient
         if dense is not None and not bool(torch.isfinite(dense).all()):
-            return name
+            return names.get(id(leaf), "a weight of the model itself, which a function closes over")
     return ""
 
 
@@ -89,7 +106,7 @@ def _of_gradient(patient: Patient, batch: AnyBatch, parameter: str) -> Diagnosis
     try:
         with torch.autograd.set_detect_anomaly(True):
             loss = patient.loss(model, batch)
-            torch.autograd.grad(loss, [p for p in model.parameters() if p.requires_grad], allow_unused=True)
+            torch.autograd.grad(loss, reached(loss), allow_unused=True)
     except RuntimeError as error:
         words = str(error).split("'")
         operation = words[1].removesuffix("Backward0").lower() if len(words) > 1 else ""

@@ -2,8 +2,9 @@
 
 Measured on a batch, at the functions that the loss calls; exact. Cross-entropy takes logits: where it gets rows that
 are probabilities, there is a softmax before it, and its loss cannot fall below log(1 + (C - 1) / e). A binary
-cross-entropy with logits takes no sigmoid, a negative log-likelihood log-probabilities. An activation at the end must
-reach the targets: alarmed where at least 5 % of them lie beyond its range by a tenth of their deviation. The sign: the
+cross-entropy with logits takes no sigmoid, a negative log-likelihood log-probabilities. The end must reach the targets:
+alarmed where at least 5 % of them lie beyond its range by a tenth of their deviation. That range is that of the last
+activation, and else what comes out where numbers of any size are put in place of the last layer's output. The sign: the
 slope of the loss must raise the output of the right class, and draw outputs to their targets; alarmed where it does the
 opposite for nine of ten examples and the loss is negative, or the optimizer maximizes.
 """
@@ -19,6 +20,7 @@ from torch import Tensor
 from deepcanon.core import Labeled
 from deepcanon.diagnosis.anatomy import Operations
 from deepcanon.diagnosis.health_report import Diagnosis
+from deepcanon.diagnosis.output_range import WHOLE, range_of_end
 from deepcanon.diagnosis.patient import Patient, Skip
 
 STAGE, PLACE = "loss", 30
@@ -40,7 +42,7 @@ RANGES = {
 }
 """What activations can give."""
 
-THROUGH = ("View", "Unsafe", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Permute", "Clone", "Alias", "Select", "T")
+THROUGH = ("View", "Unsafe", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Permute", "Clone", "Alias", "Select")
 """Operations that only change the shape."""
 
 BEYOND, DEVIATION, WRONG = 0.05, 0.1, 0.9
@@ -64,7 +66,9 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("there is no output for each label")
     ill = list(_out_of_reach(used, batch))
     if not ill and patient.task == "targets" and output.shape == batch.y.shape and _is_drawn(loss, output, batch):
-        ill = list(_beyond(_end(output), batch.y))
+        end = _end(output)
+        low, high = RANGES.get(end) or range_of_end(model, lambda: patient.outputs(model, batch), output)
+        ill = list(_beyond(low, high, batch.y, f"{end.lower()} at the end of the model"))
     yield from ill
     if not ill and (patient.ours is None or not patient.ours.surrogate):
         yield from _wrong_sign(patient, loss, output, batch)
@@ -124,7 +128,7 @@ def _end(output: Tensor) -> str:
         name = node.name().removesuffix("Backward0").removesuffix("Backward1")
         if name == "Pow" and getattr(node, "_saved_exponent", 1) in (2, 4):
             return "Square"
-        if not name.startswith(THROUGH):
+        if name != "T" and not name.startswith(THROUGH):
             return name
         node = node.next_functions[0][0] if node.next_functions else None
     return ""
@@ -137,7 +141,8 @@ def _out_of_reach(used: Operations, batch: Labeled) -> Iterator[Diagnosis]:
         given = args[0] if args else kwargs.get("input")
         target = args[1] if len(args) > 1 else kwargs.get("target")
         if isinstance(given, Tensor) and isinstance(target, Tensor) and given.grad_fn is not None:
-            yield from _beyond(_end(given), target.detach())
+            end = _end(given)
+            yield from _beyond(*RANGES.get(end, WHOLE), target.detach(), f"{end.lower()} at the end of the model")
             return
 
 
@@ -149,10 +154,7 @@ def _is_drawn(loss: Tensor, output: Tensor, batch: Labeled) -> bool:
     return slope is not None and float((slope * (output.detach() - batch.y) >= 0).double().mean()) > WRONG
 
 
-def _beyond(end: str, target: Tensor) -> Iterator[Diagnosis]:
-    if end not in RANGES:
-        return
-    low, high = RANGES[end]
+def _beyond(low: float, high: float, target: Tensor, where: str) -> Iterator[Diagnosis]:
     slack = DEVIATION * float(target.double().std())
     share = float(((target < low - slack) | (target > high + slack)).double().mean())
     if share >= BEYOND:
@@ -161,7 +163,7 @@ def _beyond(end: str, target: Tensor) -> Iterator[Diagnosis]:
             evidence={"share_beyond": share, "lowest_target": float(target.min()),
                       "highest_target": float(target.max()), "range_of_the_output": f"{low:g} to {high:g}"},
             advice="end with a linear layer, or scale the targets into the range of the activation",
-            where=f"{end.lower()} at the end of the model",
+            where=where,
             confirmed_by="exact: the range of the activation and the targets",
             margin=share / BEYOND,
         )  # fmt: skip

@@ -25,6 +25,8 @@ LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
+    if patient.in_stages:
+        raise Skip("it is trained in turns one after the other, of which five steps see the first only")
     model = patient.twin()
     with recorded(model) as calls:
         patient.loss(model, patient.batch(8))
@@ -57,7 +59,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
 def _broken(patient: Patient, layers: list[str]) -> Iterator[Diagnosis]:
     """Units that start alike and are told apart by their biases alone: named if weights drawn anew gain."""
     weights = dict(patient.model.named_parameters())
-    shares = {name: _alike(weights[f"{name}.weight"].detach().flatten(1)) for name in layers}
+    rows = {name: weights[f"{name}.weight"].detach().flatten(1) for name in layers}
+    shares = {name: _alike(each[each.norm(dim=1) > 0]) for name, each in rows.items()}  # zeros may be on purpose
     worst = max(shares, key=lambda name: shares[name])
     if shares[worst] <= SHARE or not bool(weights[f"{worst}.weight"].any()):
         return

@@ -3,8 +3,8 @@
 Measured: for each feature the share of its variance that lies between the classes (eta squared) and the accuracy of the
 nearest class mean; of real targets the squared correlation. Alarmed where a feature takes one tight value for each
 class (eta squared above 0.95 and accuracy above 0.98; of real targets a correlation that is exact to 1e-4) while no
-other feature comes near. A feature that a threshold divides well is informative, not a leak: its values scatter within
-the classes.
+other feature comes near; a feature that is exactly one value for each class needs no comparison. A feature that a
+threshold divides well is informative, not a leak: its values scatter within the classes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ STAGE, PLACE = "data", 50
 STOPS = False
 
 TIGHT, OTHERS, RIGHT, EXACT = 0.95, 0.75, 0.98, 0.9999
+ROUNDING = 1e-9
+"""What float32 may scatter around one value for each class, as a share of the variance."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -43,7 +45,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     rest = scores.clone()
     rest[best] = 0
     patient.note(best_feature=float(scores[best]), next_best=float(rest.max()))
-    if float(scores[best]) <= limit or float(rest.max()) >= others:
+    exact = patient.task != "targets" and float(scores[best]) > 1 - ROUNDING
+    if float(scores[best]) <= limit or (float(rest.max()) >= others and not exact):
         return
     if patient.task != "targets" and _accuracy(rows[:, best], y) < RIGHT:
         return

@@ -1,8 +1,9 @@
 """Use of the input: the answer depends on the example.
 
 Measured: the outputs for different examples in a copy whose layers are drawn anew, so that a start at zero or dead
-units do not count; exact. If they are equal for every example, the forward pass does not use its input, and only the
-shares of the classes can be learned.
+units do not count, and their slope with respect to the inputs; exact. If the outputs are equal for every example and
+the slope is 0, the forward pass does not use its input, and only the shares of the classes can be learned. Outputs that
+are equal but for a slope, however small, come of many squashing layers, which is another fault.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from deepcanon.core import GraphBatch
+from deepcanon.core import AnyBatch, GraphBatch
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip, evaluating
 from deepcanon.diagnosis.repairs import drawn_anew
@@ -29,6 +30,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("there is nothing to predict from each example")
     if bool((batch.x == batch.x[:1]).all()):
         raise Skip("these examples are alike")
+    if not any(parameter.requires_grad for parameter in patient.model.parameters()):
+        raise Skip("it has no weights to descend on, so that none can be drawn anew")
     model = patient.twin().double()  # through many layers little is left of the input, but not nothing
     if batch.x.is_floating_point():
         batch = replace(batch, x=batch.x.double())
@@ -44,6 +47,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             return
     if not bool(torch.isfinite(output).all()):
         raise Skip("the outputs are not finite")
+    if _has_slope(patient, model, batch):
+        raise Skip("the input is used, but what it says is below rounding")
     yield Diagnosis(
         cause="input not used",
         evidence={"examples": len(batch), "largest_difference_of_outputs": spread},
@@ -51,3 +56,24 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         where="forward",
         confirmed_by="exact: all outputs are equal, also with weights drawn anew",
     )
+
+
+def _has_slope(patient: Patient, model: nn.Module, batch: AnyBatch) -> bool:
+    """Whether the outputs have a slope with respect to the inputs, or to what they are embedded as."""
+    places: list[Tensor] = []
+    hooks = [
+        module.register_forward_hook(lambda _, inputs, output: places.append(output))
+        for module in model.modules()
+        if isinstance(module, nn.Embedding)
+    ]
+    if batch.x.is_floating_point():
+        places.append(batch.x.detach().requires_grad_())
+        batch = replace(batch, x=places[0])
+    with torch.enable_grad():
+        output = patient.outputs(model.eval(), batch)
+    for hook in hooks:
+        hook.remove()
+    if not places or not output.requires_grad:
+        return False
+    slopes = torch.autograd.grad(output.square().sum(), places, allow_unused=True)
+    return any(slope is not None and bool(slope.any()) for slope in slopes)

@@ -2,9 +2,10 @@
 
 Measured: the norm of the gradient of the first weight matrix by that of the last, the median over three batches.
 Suspected where it is below a third of the lowest of healthy trainings while the training is stuck; named if a copy with
-rectifiers in place of logistic and tanh units and He's start gains. Where a matrix starts at zero, as the last one of
-some models does on purpose, those before it get no gradient at first, and nothing is measured; nor is it of models that
-are trained in several turns, layer by layer. Hochreiter, 1991; Glorot and Bengio, 2010, https://proceedings.mlr.press/v9/glorot10a.html.
+rectifiers in place of logistic and tanh units and He's start gains, or, where it is a thousand times lower still, is no
+longer stuck, for two seeds. Where a matrix starts at zero, as the last one of some models does on purpose, those before
+it get no gradient at first, and nothing is measured; nor is it of models that are trained in several turns, layer by
+layer. Hochreiter, 1991; Glorot and Bengio, 2010, https://proceedings.mlr.press/v9/glorot10a.html.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from deepcanon.diagnosis.repair import compare, helps, is_stuck
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "start", 40
+
+LOST = 1e3
+"""A gradient that is so many times below the threshold is lost: there the repair need only get a training unstuck."""
 
 SQUASHING = (nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.Hardsigmoid, nn.Softsign)
 
@@ -45,7 +49,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if ratio >= limit.low or not is_stuck(patient, patient.reference):
         return
     found = compare(patient, Change("with rectifiers and He's start", on_model=rectified))
-    if helps(patient, found):
+    plain = ratio < limit.low / LOST and len(found.after) == 2
+    if helps(patient, found) or (plain and not any(is_stuck(patient, course) for course in found.after)):
         yield Diagnosis(
             cause="vanishing gradients",
             evidence={

@@ -29,12 +29,16 @@ def declared_base(model: Any) -> dict[str, Tensor]:
 
 
 def frozen_by_design(model: Any) -> set[str]:
-    """The parameters that a model built anew with the same arguments freezes, whatever has thawed them since."""
+    """The parameters that a model built anew with the same arguments freezes, whatever has thawed them since.
+
+    A model without any parameter to descend on freezes none: it sets them by a formula.
+    """
     fresh = model
     if isinstance(model, Model) and getattr(model, "wraps_trained", False):
         with torch.random.fork_rng(devices=[]):
             fresh = _built_anew(model)
-    return {name for name, each in fresh.named_parameters() if not each.requires_grad}
+    frozen = {name for name, each in fresh.named_parameters() if not each.requires_grad}
+    return frozen if len(frozen) < sum(1 for _ in fresh.parameters()) else set()
 
 
 def _built_anew(model: Model[Any]) -> Model[Any]:

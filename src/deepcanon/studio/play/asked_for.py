@@ -184,7 +184,7 @@ def settings_from(wanted: Any) -> Settings:
         if value not in (None, "")
     }
     check_numbers(given)
-    return {**FIXED, "seed": 0, **given}  # type: ignore[typeddict-item]
+    return {**FIXED, "seed": 0, **given}
 
 
 def _only(wanted: Any, what: str, *names: str) -> None:

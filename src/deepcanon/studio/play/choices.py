@@ -14,6 +14,7 @@ from deepcanon.catalogue import entries
 from deepcanon.core import SIZES, Blueprint, DeepcanonError, arguments_of
 from deepcanon.core.annotations import describe_type, members_of, show_value
 from deepcanon.core.docstrings import read_docstring
+from deepcanon.core.settings import listed_settings
 from deepcanon.core.spec import wrapped_by_default
 from deepcanon.data.suits import suits
 from deepcanon.methods._method import Method
@@ -21,7 +22,6 @@ from deepcanon.studio.play.asked_for import SETTINGS, columns_of, data_of, model
 from deepcanon.studio.play.looks import Scene, looks_of
 from deepcanon.studio.play.moving import movements_of
 from deepcanon.studio.play.window import Window
-from deepcanon.train.settings import listed_settings
 
 SMALL = "8,8"
 """The widths of the hidden layers that a classifier begins with, so that every unit can be seen."""

@@ -65,7 +65,7 @@ class Live(Observer):
         self.asked = asked
         self.line = line
         self.edits: list[Edit] = []
-        self.state = "paused"
+        self.motion = "paused"
         self.pace = "run"
         """What a training that goes on does next: ``run``, one ``step``, one ``turn``, or turns in ``slow`` motion."""
         self.place = ("begin", "")
@@ -94,21 +94,21 @@ class Live(Observer):
         if self.pace in ("turn", "slow"):
             self._terms = {name: float(value) for name, value in terms.items()}
             if self.pace == "turn":
-                self.state = "paused"
+                self.motion = "paused"
             self._hold("turn", turn.name, SLOW_SECONDS if self.pace == "slow" else 0.0)
 
     def step(self, trainer: Trainer, terms: Terms) -> None:
         if self.pace == "step" or trainer.step == trainer.total:
-            self.state = "paused" if trainer.step < trainer.total else "done"
+            self.motion = "paused" if trainer.step < trainer.total else "done"
         self._hold("step", "")
 
     def _hold(self, hook: str, turn: str, seconds: float = 0.0) -> None:
         """Stay here while the training is paused, or so long, answering the page; then let it go on."""
         self.place = (hook, turn)
         until = time.monotonic() + seconds
-        self._frame_if_due(now=self.state != "running" or seconds > 0)
+        self._frame_if_due(now=self.motion != "running" or seconds > 0)
         while not self.ended:
-            going = self.state == "running"
+            going = self.motion == "running"
             wait = max(0.0, until - time.monotonic()) if going else None
             if self.moving is not None and not self.resting and (wait is None or wait > 0):
                 wait = min(math.inf if wait is None else wait, max(0.0, self._next_frame - time.monotonic()))
@@ -139,13 +139,13 @@ class Live(Observer):
         pace = command.get("pace", "run")
         if pace not in ("run", "step", "turn", "slow"):
             raise UsageError(f"a training goes on by run, step, turn or slow; got {str(pace)[:40]!r}")
-        if self.state == "done":
+        if self.motion == "done":
             raise UsageError("this training has reached its last step: begin anew, or ask for more steps")
-        self.state, self.pace = "running", pace
+        self.motion, self.pace = "running", pace
 
     def _pause(self, command: Mapping[str, Any]) -> None:
-        if self.state == "running":
-            self.state = "paused"
+        if self.motion == "running":
+            self.motion = "paused"
 
     def _rest(self, command: Mapping[str, Any]) -> None:
         self._pause(command)
@@ -207,7 +207,7 @@ class Live(Observer):
         if not now and time.monotonic() < self._next_frame:
             return
         begun = time.monotonic()
-        self.line.send(self._frame(fresh=self.state != "running"))
+        self.line.send(self._frame(fresh=self.motion != "running"))
         self._cost = time.monotonic() - begun
         self._next_frame = begun + max(FRAME_SECONDS, self._cost / SHARE)
 
@@ -225,7 +225,7 @@ class Live(Observer):
             "kind": "frame",
             "step": trainer.step,
             "epoch": trainer.epoch,
-            "state": self.state,
+            "state": self.motion,
             "hook": self.place[0],
             "turn": self.place[1],
             "terms": {name: value if math.isfinite(value) else None for name, value in self._terms.items()},
@@ -287,7 +287,7 @@ class Live(Observer):
             "total": trainer.total,
             "settings": {
                 name: trainer.settings[name] for name in ("lr", "optimizer", "schedule", "batch_size", "seed")
-            },  # type: ignore[literal-required]
+            },
             "parameters": sum(parameter.numel() for parameter in trainer.model.parameters()),
             "turns": [player.turn.name for player in trainer.players],
             "looks": list(looks_of(self.scene)),

@@ -37,7 +37,7 @@ class Session:
     """A session in its process: commands go in by ``ask``, and ``frames`` gives what the page shows."""
 
     def __init__(self, wanted: Any, files: Mapping[str, Path]) -> None:
-        context = multiprocessing.get_context(METHOD)
+        context: Any = multiprocessing.get_context(METHOD)
         if METHOD == "forkserver":
             context.set_forkserver_preload(["deepcanon.studio.play.workshop"])
         self.id = secrets.token_hex(8)

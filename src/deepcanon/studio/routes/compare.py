@@ -12,7 +12,8 @@ from starlette.routing import Route
 
 from deepcanon.core.errors import DeepcanonError
 from deepcanon.studio.answering import View, answered
-from deepcanon.studio.studio import Studio, UnknownId, id_of
+from deepcanon.studio.studio import Studio, id_of
+from deepcanon.studio.unknown import UnknownId
 
 compare = View("compare")
 

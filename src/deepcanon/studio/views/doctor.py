@@ -10,9 +10,8 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from deepcanon.core import UsageError
-from deepcanon.core.files import MOST_JSON
 from deepcanon.core.settings import listed_settings
-from deepcanon.core.stored import held_to, read_file
+from deepcanon.core.stored import MOST_JSON, held_to, read_file
 from deepcanon.diagnosis.doctor import checks
 from deepcanon.runs.folder import RunFolder
 
@@ -64,7 +63,7 @@ def examined(run: Path) -> dict[str, Any] | None:
         "verdicts": [
             {**each, "meaning": explained.get(each["check"], ""), "changes": changes(each["change"], settings)}
             for grade in ("faults", "suspicions", "notes")
-            for each in found[grade]  # type: ignore[literal-required]
+            for each in found[grade]
         ],
         "meanings": {name: explained.get(name, "") for name in (*found["passed"], *found["skipped"])},
         "stale": weights.is_file() and weights.stat().st_mtime > path.stat().st_mtime,

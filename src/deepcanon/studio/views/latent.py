@@ -106,7 +106,7 @@ def frame(run: Path, name: str, step: int) -> bytes:
 def _shape_of_codes(look: Look, one: Any) -> torch.Size:
     with torch.no_grad(), eval_mode(look.model):
         z: Any = given_batch(look.model, one).encode(one.x)
-    return (z.mean if isinstance(z, Distribution) else z).shape[1:]  # type: ignore[no-any-return]
+    return (z.mean if isinstance(z, Distribution) else z).shape[1:]
 
 
 def _spread_numbers(look: Look, split: str) -> list[int]:

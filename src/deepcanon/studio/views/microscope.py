@@ -109,7 +109,7 @@ def _set(model: Any, edit: dict[str, Any]) -> None:
 
 
 def _parameter(model: Any, name: str) -> torch.nn.Parameter:
-    found = dict(model.named_parameters())
+    found: dict[str, torch.nn.Parameter] = dict(model.named_parameters())
     if name not in found:
         raise UsageError(f"the model has no parameter {name[:80]!r}")
     return found[name]

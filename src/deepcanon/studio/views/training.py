@@ -206,7 +206,7 @@ def _check_values(name: str, arguments: Mapping[str, str | bool], settings: Mapp
         head, dot, last = option.rpartition(".")
         words[f"{head}{dot}no_{last}" if value is False else option] = [] if isinstance(value, bool) else [value]
     asked = from_words(name, words)
-    typed = {}
+    typed: dict[str, Any] = {}
     for option, value in settings.items():
         kind = listed_options(Settings)[option][0]
         if isinstance(value, bool):

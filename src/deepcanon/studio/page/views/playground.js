@@ -55,6 +55,7 @@ export async function mount(root, state, go) {
     pens.node.hidden = !choose.drawing();
     pens.set(choose.pile());
     await end(false);
+    root.dataset.state = asked ? "beginning" : "empty";
     if (!asked) { blank(); return; }
     refuse("");
     transport.classList.add("busy");
