@@ -33,7 +33,7 @@ class LogisticRegression(Convex, Predictor):
         classes: The number of classes, which is 2.
     """
 
-    recipe = convex(epochs=20, iterations=25, keep_weights="best")
+    recipe = convex(epochs=20, iterations=25)
 
     def __init__(self, features: int, classes: Literal[2] = 2) -> None:
         super().__init__()

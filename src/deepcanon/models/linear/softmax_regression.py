@@ -33,7 +33,7 @@ class SoftmaxRegression(Convex, Predictor):
         classes: The number of classes.
     """
 
-    recipe = convex(epochs=20, iterations=25, keep_weights="best")
+    recipe = convex(epochs=20, iterations=25)
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()
