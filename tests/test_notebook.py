@@ -33,7 +33,7 @@ NUMBERS = 1100
 
 PUBLIC = (dc, dc.data, dc.train, dc.laws, dc.tensor, dc.optim, dc.losses, dc.pictures, dc.models, dc.methods, dc.nn)
 
-NOT_DISPLAYED = {
+NOT_DISPLAYED: dict[Any, str] = {
     dc.Trainer: "the training at work, which observers are handed",
     dc.Observer: "a base class, whose subclasses are their authors'",
     dc.Doctor: "an observer of a training, whose findings are reports",

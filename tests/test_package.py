@@ -69,14 +69,17 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
     assert (tmp_path / "run" / "run.json").is_file()
 
 
-def test_the_version_stands_in_one_place() -> None:
+def test_the_version_stands_in_one_place_and_in_the_citation() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "version" in project["project"]["dynamic"]
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "deepcanon.__version__"}
     assert version("deepcanon") == deepcanon.__version__
     number = re.compile(rf"(?<![\d.]){re.escape(deepcanon.__version__)}(?![\d.])")
     texts = [path for kind in ("src/**/*.py", "*.toml", "*.cff", "README.md", "docs/*.md") for path in ROOT.glob(kind)]
-    assert [path for path in texts if number.search(path.read_text(encoding="utf-8"))] == [PACKAGE / "__init__.py"]
+    assert [path for path in texts if number.search(path.read_text(encoding="utf-8"))] == [
+        PACKAGE / "__init__.py",
+        ROOT / "CITATION.cff",
+    ]
 
 
 def test_the_changelog_begins_with_this_version() -> None:

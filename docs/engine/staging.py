@@ -143,8 +143,8 @@ class Stage:
                 text = cells.woven(text, ran[address], outputs, "/outputs")
             self.write(f"{address}.md", text)
         self.written.update((self.folder / "outputs").glob("*.png"))
-        for picture in sorted((ROOT / "docs" / "pictures").glob("*.*")):
-            self.copy(f"pictures/{picture.name}", picture)
+        for picture in sorted((ROOT / "docs" / "pictures").rglob("*.*")):
+            self.copy(picture.relative_to(ROOT / "docs").as_posix(), picture)
 
     def clear(self) -> None:
         """Take away what an earlier build has left and this one has not written."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +48,16 @@ async def read(session: Any, seconds: float, until: int) -> list[dict[str, Any]]
     return found
 
 
+def apart(reading: Coroutine[Any, Any, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The result of a coroutine, run in a thread of its own: in this one the browser of other tests has its loop."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, reading).result()
+
+
 def test_a_slow_reader_loses_frames_and_never_their_order_nor_a_point_of_the_curve(sessions: Sessions) -> None:
     session = sessions.begin(WANTED)
     session.ask({"do": "go", "pace": "run"})
-    frames = asyncio.run(read(session, 0.4, 400))
+    frames = apart(read(session, 0.4, 400))
     steps = [frame["step"] for frame in frames]
     points = [point for frame in frames for point in frame["curve"]]
     assert steps == sorted(steps)
@@ -81,7 +88,7 @@ def test_what_cannot_begin_is_refused_with_its_sentence(sessions: Sessions) -> N
 def test_a_training_that_diverges_ends_with_the_trainers_sentence(sessions: Sessions) -> None:
     session = sessions.begin({**WANTED, "model": "realnvp", "arguments": {}, "settings": {"steps": "400", "lr": "1e6"}})
     session.ask({"do": "go", "pace": "run"})
-    frames = asyncio.run(read(session, 0.0, 400))
+    frames = apart(read(session, 0.0, 400))
     assert frames[-1]["kind"] == "over"
     assert "smaller lr" in frames[-1]["says"]
 

@@ -1,4 +1,4 @@
-"""What changes in a folder of runs while somebody watches: looked for only then, and by asking for sizes and times."""
+"""Changes in a folder of runs while somebody watches: looked for only then, and by asking for sizes and times."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def id_of(folder: Path, root: Path) -> str:
     """The id of a run: 16 hexadecimal digits of the SHA-256 of its path below the root.
 
     >>> id_of(Path("runs/vae"), Path("runs"))
-    'dd4ff4e3d05f1d1b'
+    'e089e84942af6414'
     """
     return hashlib.sha256(os.fsencode(folder.relative_to(root).as_posix())).hexdigest()[:16]
 

@@ -3,7 +3,7 @@
 Measured: the share of validation and test rows that stand in the training split, too, bit for bit, and the share of
 training rows that stand there twice. Alarmed where more than 1 % overlap and ten times as many as repeat within the
 training split: where examples are few different patterns (bars and stripes), repeats leak nothing. Rows of measured
-numbers do not repeat by chance, so that there copies within the training split excuse nothing: they were made before
+numbers do not repeat at random, so that there copies within the training split excuse nothing: they were made before
 the split (oversampling). Measured is a feature that differs in at least half of 100 different rows or more. What is
 measured on such rows is memory, not generalization (Kapoor and Narayanan, Leakage and the reproducibility crisis, 2023,
 https://doi.org/10.1016/j.patter.2023.100804).

@@ -79,7 +79,7 @@ export function curves(options) {
     }
     if (tip.hidden) return;
     const one = series[front], i = cursor.index;
-    if (!(i >= 0) || i >= one.mean.length) { tip.hidden = true; return; }
+    if (!(i >= 0) || i >= one.mean.length || Number.isNaN(one.mean[i])) { tip.hidden = true; return; }
     const x = stage.toX(one.x[i]), y = stage.box.top + place.y(one.mean[i]) / place.sharp;
     stage.over.append(h("line", { x1: x, x2: x, y1: stage.box.top, y2: stage.box.top + stage.box.height, stroke: colorOf("muted"), "stroke-dasharray": "3 3" }),
       h("circle", { cx: x, cy: y, r: 4, fill: one.color, stroke: colorOf("sheet"), "stroke-width": 1.5 }));

@@ -1,1 +1,1 @@
-"""What the page shows: pure functions of a run's folder, tested without a browser."""
+"""The content of the page: pure functions of a run's folder, tested without a browser."""
