@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 
 # NumPy's library of matrices asks for its number of threads once, when it is loaded, and two processes with two
 # threads each on two cores wait for each other.
@@ -13,12 +14,16 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import matplotlib
 import pytest
 import torch
 from typer.main import get_command
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 hypothesis.settings.register_profile("repeatable", derandomize=True)  # a test fails for everyone, or for no one
 hypothesis.settings.load_profile("repeatable")
@@ -58,6 +63,19 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     from deepcanon.pictures.run_pictures import draw_run
 
     monkeypatch.setattr("deepcanon.pictures.draw_run", draw_run)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The Chromium of this machine; two that are driven at once would be in each other's loop of events."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of deepcanon[browser]")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("needs a browser: apt-get install chromium")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=path)
+        yield opened
+        opened.close()
 
 
 TRAININGS = tuple(Path(__file__).with_name(name) for name in ("models", "methods", "test_contract.py"))

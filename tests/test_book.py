@@ -6,10 +6,8 @@ import csv
 import importlib.util
 import json
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -248,9 +246,6 @@ def test_the_book_builds_without_a_warning_and_has_a_page_for_every_entry(site: 
     assert "coupling" in (site / "searchindex.js").read_text(encoding="utf-8")
 
 
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
 KINDS_OF_PAGES = (
     "index", "book/index", "book/notation", "book/flows", "book/training", "book/attention", "guides/own-table",
     "guides/from-pytorch", "notebooks/first-steps", "models/index", "models/flows/index", "models/flows/realnvp",
@@ -269,17 +264,6 @@ TASKS = {
     "export to ONNX": r"guides/onnx",
 }
 """What newcomers ask, and pages that answer it."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of deepcanon[browser]")
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium to open pages")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @needs_docs

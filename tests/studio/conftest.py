@@ -7,7 +7,6 @@ Where there is no browser, tests that ask for one are skipped.
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from deepcanon.studio.studio import Studio
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 60_000.0
 """Milliseconds that a page may take to show what is expected, however busy the machine is."""
 
@@ -79,19 +77,6 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
         served.should_exit = True
         thread.join(30)
         studio.close()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The Chromium of this machine, started once."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of deepcanon[browser]")
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip("needs a browser: apt-get install chromium")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=path)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
