@@ -18,6 +18,9 @@ from deepcanon.diagnosis.patient import Patient
 ROWS = 4
 PLACES = 24
 """At how many positions, spread over all, a later value is changed."""
+ROUNDING = 1e-5
+"""The share of the largest output up to which a change may be rounding: sums over values are added in an order that
+hangs on the processor, and what a mask has set to zero may take part in them."""
 
 
 class Leak(NamedTuple):
@@ -41,7 +44,7 @@ def predicts_in_order(model: Any) -> bool:
 def leak_of_table(model: Any, batch: AnyBatch) -> tuple[Leak | None, int]:
     """The first leak among the logits of values, and how many positions were tried.
 
-    The logits of a value must keep every bit when it and those that are drawn later are changed.
+    The logits of a value must stay the same but for rounding when it and those that are drawn later are changed.
     """
     few = batch.select(torch.arange(min(ROWS, len(batch))))
     model = given_batch(stirred(copy.deepcopy(model).eval()), few)
@@ -78,15 +81,21 @@ def _depends(model: Any, x: Tensor, at: int, rank: Tensor) -> Leak | None:
     later = rank >= rank[at]
     other = torch.where(later, _another(x), x)
     after = _logits(model, other, at)
-    if torch.equal(before, after):
+    least = _rounding(before)
+    if not bool(((after - before).abs() > least).any()):
         return None
     for source in torch.nonzero(later).flatten().tolist():
         single = x.clone()
         single[:, source] = other[:, source]
         change = float((_logits(model, single, at) - before).abs().max())
-        if change > 0:
+        if change > least:
             return Leak(at, source, change)
     return Leak(at, at, float((after - before).abs().max()))
+
+
+def _rounding(outputs: Tensor) -> float:
+    """The largest change of these outputs that may be rounding."""
+    return ROUNDING * float(torch.nan_to_num(outputs, nan=0.0, posinf=0.0, neginf=0.0).abs().max())
 
 
 def predicts_next_token(model: Any, batch: AnyBatch) -> bool:
@@ -170,7 +179,7 @@ def _are_tokens(batch: Any) -> bool:
 
 @torch.no_grad()
 def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, int] | None:
-    """The first output of a sequence that changes, if only by a bit, when later positions are changed.
+    """The first output of a sequence that changes by more than rounding when later positions are changed.
 
     None where the outputs are not one for each position.
     """
@@ -191,8 +200,9 @@ def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, in
         after = _outputs(model, other)
         assert after is not None
         change = (after[:, : place + 1] - before[:, : place + 1]).abs()
-        if bool((change > 0).any()):
-            at = int(torch.nonzero(change.flatten(2).amax((0, 2)) > 0)[0])
+        least = _rounding(before)
+        if bool((change > least).any()):
+            at = int(torch.nonzero(change.flatten(2).amax((0, 2)) > least)[0])
             return Leak(at, place + 1, float(change.max())), len(places)
     return None, len(places)
 

@@ -38,6 +38,8 @@ class ExponentialFamily:
     """The support of the targets, in words."""
     negative: bool = False
     """Whether eta has to be negative."""
+    steep: bool = False
+    """Whether the mean soon exceeds any number, so that a line search may step beyond what can be computed."""
 
 
 LOG_2PI = math.log(2 * math.pi)
@@ -72,6 +74,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         mode=lambda eta: eta.exp().floor(),
         targets=constraints.nonnegative,
         says="0 or more",
+        steep=True,
     ),
     "gamma": ExponentialFamily(
         log_normalizer=lambda eta: -(-eta).log(),
@@ -83,6 +86,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         targets=constraints.positive,
         says="above 0",
         negative=True,
+        steep=True,
     ),
     "inverse_gaussian": ExponentialFamily(
         log_normalizer=lambda eta: -(-2 * eta).sqrt(),
@@ -94,6 +98,7 @@ FAMILIES: dict[str, ExponentialFamily] = {
         targets=constraints.positive,
         says="above 0",
         negative=True,
+        steep=True,
     ),
 }
 
@@ -123,11 +128,11 @@ class GLM(Convex):
     Training begins with the best constant, the mean of the targets. All have the dispersion 1, which the minimum does
     not depend on; so the gamma distribution is the exponential one, with its mode at 0.
 
-    Gamma and inverse Gaussian exist for :math:`\eta < 0` only. A line search may step beyond, so there the loss that is
-    minimized goes on as a straight line. It leaves the loss where a mean exceeds the sum of all targets, which no
-    mean does at the minimum, as residuals sum to 0. Where an input far from the training data makes :math:`\eta
-    \ge 0`, loss and predictions are refused. The multinomial family is ``softmax_regression``. The binomial one, of n
-    trials each, is bernoulli with proportions k / n as targets.
+    Gamma and inverse Gaussian exist for :math:`\eta < 0` only, and the means of Poisson soon overflow. A line search may
+    step there, so the loss that is minimized goes on as a straight line. It leaves the loss where a mean exceeds the
+    sum of all targets, which no mean does at the minimum, as residuals sum to 0. Where an input far from the training
+    data makes :math:`\eta \ge 0` of the first two, loss and predictions are refused. The multinomial family is
+    ``softmax_regression``. The binomial one, of n trials each, is bernoulli with proportions k / n as targets.
 
     References:
         | Generalized Linear Models (Nelder and Wedderburn, 1972), https://doi.org/10.2307/2344614
@@ -150,7 +155,8 @@ class GLM(Convex):
         self._build(features, outputs=targets)
         if FAMILIES[family].negative:
             nn.init.constant_(self.linear.bias, -1.0)
-            self.register_buffer("edge", torch.full((targets,), -1e-6))
+        if FAMILIES[family].steep:
+            self.register_buffer("edge", FAMILIES[family].link(torch.full((targets,), 1e6)))
 
     @classmethod
     def example(cls) -> tuple[Self, Labeled]:
@@ -176,26 +182,27 @@ class GLM(Convex):
                     "target is not standardized"
                 )
             count, total = count + len(y), total + y.double().sum(0)
-        if family.negative:
-            self.edge.copy_(family.link(total))
+        if family.steep:
+            self.edge.copy_(family.link(total.clamp_min(1)))
         if self.linear.bias.requires_grad and not bool(self.linear.weight.any()):  # untrained
             start = family.link(total / count)
             self.linear.bias.data.copy_(torch.where(start.isfinite(), start, self.linear.bias))
 
     def turns(self) -> Sequence[Turn[Labeled]]:
-        return self._descents(self._continued if FAMILIES[self.family].negative else self.loss)
+        return self._descents(self._continued if FAMILIES[self.family].steep else self.loss)
 
     def loss(self, batch: Labeled) -> Terms:
-        eta = self._natural(batch.x)
+        eta = self._natural(batch.x).double()
         return self._nll(eta, FAMILIES[self.family].log_normalizer(eta), batch)
 
     def _continued(self, batch: Labeled) -> Terms:
-        """The loss, and where the family has no distribution, the straight line that continues it."""
-        eta, family = self(batch.x), FAMILIES[self.family]
+        """The loss, and where a mean exceeds all targets together, the straight line that continues it."""
+        eta, family = self(batch.x).double(), FAMILIES[self.family]
         inside = eta.minimum(self.edge)
         return self._nll(eta, family.log_normalizer(inside) + family.mean(self.edge) * (eta - inside), batch)
 
     def _nll(self, eta: Tensor, log_normalizer: Tensor, batch: Labeled) -> Terms:
+        """The loss in double precision: of targets in the hundreds, single precision hides what a line search gains."""
         if batch.y.shape != eta.shape:  # broadcasting (B,) against (B, 1) would compare everything with everything
             raise DataError(f"the targets must have the shape {tuple(eta.shape)}, got {tuple(batch.y.shape)}")
         surprise = FAMILIES[self.family].surprise(batch.y)

@@ -18,7 +18,7 @@ from deepcanon.models.words._neighbor_pairs import (
     squared_distances,
 )
 
-PLACING = 20
+PLACING = 80
 """The steps in which a new example finds its place."""
 
 
