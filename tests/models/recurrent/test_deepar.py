@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,31 @@ def test_values_that_are_missing_are_neither_read_nor_predicted() -> None:
         holes, lengths=series.lengths, origins=series.origins, covariates=series.covariates, statics=series.statics
     )
     assert math.isfinite(dc.fit(made("gaussian"), data, steps=2, batch_size=3, quiet=True).train["nll"])
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_unless_it_is_given_the_head_is_the_one_that_suits_the_training_values(counts: bool, tmp_path: Path) -> None:
+    model, series = made("auto", features=1), ragged(counts, features=1)
+    data = dc.from_tensors(
+        series.x, lengths=series.lengths, origins=series.origins, covariates=series.covariates, statics=series.statics
+    )
+    dc.fit(model, data, steps=3, batch_size=3, quiet=True, out=tmp_path / "run")
+    assert model.likelihood.counts == counts
+    same = made("negative_binomial" if counts else "student_t", features=1)
+    outputs = same.parameters_of.out_features
+    weights = model.state_dict()
+    for name in ("parameters_of.weight", "parameters_of.bias"):
+        weights[name] = weights[name][:outputs]
+    same.load_state_dict({name: value for name, value in weights.items() if name != "likelihood.chosen"})
+    assert torch.equal(model.log_prob(series), same.log_prob(series))
+    again = dc.Run(tmp_path / "run").model
+    assert torch.equal(again.log_prob(series), same.log_prob(series))
+    drawn = again.forecast(series.past, 4, samples=2, generator=Generator().manual_seed(0))
+    assert torch.equal(drawn, same.forecast(series.past, 4, samples=2, generator=Generator().manual_seed(0)))
+    if counts:
+        with pytest.raises(DataError, match="counts 0, 1, 2"):
+            model.prepare([ragged(features=1)])
+    assert not made("auto", differenced=True).likelihood.counts
 
 
 def test_counts_are_not_differenced() -> None:
