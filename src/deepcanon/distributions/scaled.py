@@ -128,10 +128,9 @@ class ScaledByValues(nn.Module):
         super().__init__()
         self.of_counts, self.of_others = ScaledNegativeBinomial(), ScaledStudentT()
         self.register_buffer("chosen", torch.tensor(UNKNOWN))
-
-    @property
-    def counts(self) -> bool:
-        return not self.chosen.is_meta and int(self.chosen) == COUNTS
+        self.counts = False
+        """What ``chosen`` says, which a graph that is exported cannot ask."""
+        self.register_load_state_dict_post_hook(lambda head, _: head._follow())  # type: ignore[no-untyped-call]
 
     @property
     def link(self) -> Link | None:
@@ -141,6 +140,10 @@ class ScaledByValues(nn.Module):
         """Choose by batches of series (B, T, features), in which NaN count for nothing, unless that has been done."""
         if int(self.chosen) == UNKNOWN:
             self.chosen.fill_(COUNTS if self._are_counts(series) else OTHERS)
+            self._follow()
+
+    def _follow(self) -> None:
+        self.counts = not self.chosen.is_meta and int(self.chosen) == COUNTS
 
     def _are_counts(self, series: Iterable[Tensor]) -> bool:
         total, pairs = 0.0, 0
