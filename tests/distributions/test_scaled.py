@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from deepcanon.core import UsageError, draw
-from deepcanon.distributions import ScaledHead, scaled_head
+from deepcanon.distributions import ScaledByValues, ScaledHead, scaled_head
 from deepcanon.distributions.scaled import Link
 
 SCALE = torch.tensor([[3.0], [500.0]], dtype=torch.float64)
@@ -61,7 +61,7 @@ def test_large_counts_keep_their_precision_in_single_precision() -> None:
     assert float(abs(found - exact)) < 1e-9
 
 
-@pytest.mark.parametrize("name", ["gaussian", "student_t", "negative_binomial"])
+@pytest.mark.parametrize("name", ["auto", "gaussian", "student_t", "negative_binomial"])
 def test_twice_the_scale_gives_twice_the_mean_of_samples(name: str) -> None:
     head = scaled_head(name)
     assert isinstance(head, ScaledHead)
@@ -76,7 +76,7 @@ def test_twice_the_scale_gives_twice_the_mean_of_samples(name: str) -> None:
 
 
 def test_a_head_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UsageError, match="gaussian, student_t, negative_binomial"):
+    with pytest.raises(UsageError, match="auto, gaussian, student_t, negative_binomial"):
         scaled_head("poisson")
     with pytest.raises(UsageError, match="link is that of the mean of counts; leave it out, or take head=negative_bin"):
         scaled_head("gaussian", "log")
@@ -88,3 +88,45 @@ def test_by_the_log_link_no_mean_overflows() -> None:
     far = scaled_head("negative_binomial").distribution(torch.tensor([[1e4, 0.0], [-1e4, 0.0]]), torch.ones(2, 1))
     assert far.mean.log().flatten().tolist() == pytest.approx([15, -15])
     assert bool(far.sample().isfinite().all())
+
+
+@pytest.mark.parametrize(
+    ("values", "counts"),
+    [
+        (stats.poisson.rvs(3.0, size=(5, 40, 2), random_state=0), True),
+        (stats.nbinom.rvs(2, 0.01, size=(5, 40, 2), random_state=0), True),
+        (stats.poisson.rvs(3.0, size=(5, 40, 2), random_state=0) - 1, False),
+        (stats.poisson.rvs(3.0, size=(5, 40, 2), random_state=0) / 2, False),
+        (
+            20 + stats.randint.rvs(-1, 2, size=(5, 40, 2), random_state=0).cumsum(1) % 5,
+            False,
+        ),  # degrees of a thermometer
+        (np.zeros((5, 40, 2)), False),
+    ],
+)
+def test_the_head_of_counts_is_chosen_by_the_values_alone_and_once(values: Any, counts: bool) -> None:
+    head = scaled_head("auto")
+    assert isinstance(head, ScaledByValues)
+    assert not head.counts  # before it has seen values
+    series = torch.tensor(values, dtype=torch.float64)
+    holes = series.clone()
+    holes[:, ::7] = torch.nan
+    head.choose([holes[:2], holes[2:]])
+    assert head.counts == counts
+    assert (head.link == "log") == counts
+    rows, scale = outputs(6), SCALE.expand(2, 2)
+    name, used = ("negative_binomial", 4) if counts else ("student_t", 6)
+    y = torch.tensor([[4.0, 0.0], [700.0, 9.0]], dtype=torch.float64)
+    wanted = scaled_head(name).distribution(rows[:, :used], scale).log_prob(y)
+    assert torch.equal(head.distribution(rows, scale).log_prob(y), wanted)
+    again = ScaledByValues()
+    again.load_state_dict(head.state_dict())
+    again.choose([series + 0.5 if counts else series.abs().round() + 50 * torch.eye(40, 2)])
+    assert again.counts == counts  # what has been trained is not changed by other data
+
+
+def test_the_index_of_dispersion_of_poisson_counts_is_one() -> None:
+    for mean in (0.3, 4.0, 90.0):
+        first, second = stats.poisson.rvs(mean, size=(2, 400_000), random_state=1)
+        both = first + second
+        assert float(((first - second) ** 2 / np.maximum(both, 1))[both > 0].mean()) == pytest.approx(1, abs=0.01)

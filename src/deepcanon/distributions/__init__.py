@@ -11,6 +11,7 @@ from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLik
 from deepcanon.distributions.marginals import marginals
 from deepcanon.distributions.pushforward import Pushforward
 from deepcanon.distributions.scaled import (
+    ScaledByValues,
     ScaledGaussian,
     ScaledHead,
     ScaledNegativeBinomial,
@@ -30,6 +31,7 @@ __all__ = [
     "InverseGaussian",
     "NamedHead",
     "Pushforward",
+    "ScaledByValues",
     "ScaledGaussian",
     "ScaledHead",
     "ScaledNegativeBinomial",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, Protocol, get_args, runtime_checkable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributions import Distribution, Independent, NegativeBinomial, Normal, StudentT
@@ -15,13 +17,24 @@ from deepcanon.core.precision import full
 Link = Literal["log", "softplus"]
 """How the mean of a count follows from the output of a network."""
 
+UNKNOWN, COUNTS, OTHERS = range(3)
+"""What the values are that a head suits."""
+
 
 @runtime_checkable
 class ScaledHead(Protocol):
-    r"""A head with a scale :math:`\nu` besides the ``numbers`` outputs per target; ``counts`` says of what values."""
+    r"""A head with a scale :math:`\nu` besides the ``numbers`` outputs per target.
+
+    ``counts`` says whether it is one of counts, and ``link`` how the mean of these follows from an output.
+    """
 
     numbers: int
-    counts: bool
+
+    @property
+    def counts(self) -> bool: ...
+
+    @property
+    def link(self) -> Link | None: ...
 
     def distribution(self, outputs: Tensor, scale: Tensor) -> Distribution: ...
 
@@ -33,7 +46,7 @@ class ScaledGaussian(nn.Module):
     """
 
     SMALLEST = 1e-3
-    numbers, counts = 2, False
+    numbers, counts, link = 2, False, None
 
     def distribution(self, outputs: Tensor, scale: Tensor, level: Tensor | float = 0.0) -> Distribution:
         mean, raw = full(outputs).chunk(2, dim=-1)
@@ -47,7 +60,7 @@ class ScaledStudentT(nn.Module):
     """
 
     SMALLEST = 1e-3
-    numbers, counts = 3, False
+    numbers, counts, link = 3, False, None
 
     def distribution(self, outputs: Tensor, scale: Tensor, level: Tensor | float = 0.0) -> Distribution:
         mean, raw, freedom = full(outputs).chunk(3, dim=-1)
@@ -94,8 +107,65 @@ class ScaledNegativeBinomial(nn.Module):
         return _rows(NegativeBinomial(total, logits=logits, validate_args=False))
 
 
-def scaled_head(name: str, link: Link | None = None) -> ScaledGaussian | ScaledStudentT | ScaledNegativeBinomial:
-    """A new head with a scale by its name: gaussian, student_t or negative_binomial, which alone has a link.
+class ScaledByValues(nn.Module):
+    r"""The head that suits the values: negative binomial (log link) if they are counts, Student-t if they are not.
+
+    It is chosen once, by the first data that it is shown, and a Student-t until then. Counts are whole numbers from 0
+    on whose mean index of dispersion is at least half:
+
+    .. math:: I = \frac{(y_t - y_{t-1})^2}{y_t + y_{t-1}}
+
+    Of independent Poisson counts of one mean its expectation is exactly 1. The variance of a negative binomial
+    distribution is no less than its mean, so that it does not suit whole numbers that change by far less: temperatures
+    in degrees, say, or the inhabitants of a town.
+    """
+
+    LEAST = 0.5
+    numbers = 3
+    chosen: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_counts, self.of_others = ScaledNegativeBinomial(), ScaledStudentT()
+        self.register_buffer("chosen", torch.tensor(UNKNOWN))
+        self.counts = False
+        """What ``chosen`` says, which a graph that is exported cannot ask."""
+        self.register_load_state_dict_post_hook(lambda head, _: head._follow())  # type: ignore[no-untyped-call]
+
+    @property
+    def link(self) -> Link | None:
+        return self.of_counts.link if self.counts else None
+
+    def choose(self, series: Iterable[Tensor]) -> None:
+        """Choose by batches of series (B, T, features), in which NaN count for nothing, unless that has been done."""
+        if int(self.chosen) == UNKNOWN:
+            self.chosen.fill_(COUNTS if self._are_counts(series) else OTHERS)
+            self._follow()
+
+    def _follow(self) -> None:
+        self.counts = not self.chosen.is_meta and int(self.chosen) == COUNTS
+
+    def _are_counts(self, series: Iterable[Tensor]) -> bool:
+        total, pairs = 0.0, 0
+        for values in series:
+            if not bool((values.isnan() | (values >= 0) & (values == values.round())).all()):
+                return False
+            both = values[:, 1:] + values[:, :-1]
+            index = (values.diff(dim=1).square() / both)[both > 0]
+            total, pairs = total + float(index.sum()), pairs + len(index)
+        return total >= self.LEAST * pairs > 0
+
+    def distribution(self, outputs: Tensor, scale: Tensor, level: Tensor | float = 0.0) -> Distribution:
+        if self.counts:
+            return self.of_counts.distribution(outputs[..., : outputs.shape[-1] // self.numbers * 2], scale)
+        return self.of_others.distribution(outputs, scale, level)
+
+
+Scaled = ScaledGaussian | ScaledStudentT | ScaledNegativeBinomial | ScaledByValues
+
+
+def scaled_head(name: str, link: Link | None = None) -> Scaled:
+    """A new head with a scale by its name: auto, gaussian, student_t or negative_binomial, which alone has a link.
 
     >>> import torch
     >>> scaled_head("gaussian").distribution(torch.tensor([[2.0, 0.0]]), torch.tensor([[10.0]])).mean
@@ -111,7 +181,8 @@ def scaled_head(name: str, link: Link | None = None) -> ScaledGaussian | ScaledS
     return ScaledNegativeBinomial(link)
 
 
-SCALED: dict[str, type[ScaledGaussian | ScaledStudentT | ScaledNegativeBinomial]] = {
+SCALED: dict[str, type[Scaled]] = {
+    "auto": ScaledByValues,
     "gaussian": ScaledGaussian,
     "student_t": ScaledStudentT,
     "negative_binomial": ScaledNegativeBinomial,

@@ -160,6 +160,37 @@ def test_values_that_are_missing_are_neither_read_nor_predicted() -> None:
     assert math.isfinite(dc.fit(made("gaussian"), data, steps=2, batch_size=3, quiet=True).train["nll"])
 
 
+@pytest.mark.parametrize("counts", [False, True])
+def test_unless_it_is_given_the_head_is_the_one_that_suits_the_training_values(counts: bool) -> None:
+    model, series = made("auto", features=1), ragged(counts, features=1)
+    model.prepare([series])
+    assert model.likelihood.counts == counts
+    same = made("negative_binomial" if counts else "student_t", features=1)
+    weights = model.state_dict()
+    for name in ("parameters_of.weight", "parameters_of.bias"):
+        weights[name] = weights[name][: same.parameters_of.out_features]
+    same.load_state_dict({name: value for name, value in weights.items() if name != "likelihood.chosen"})
+    again = made("auto", features=1)
+    again.load_state_dict(model.state_dict())
+    for other in (model, again):
+        assert torch.equal(other.log_prob(series), same.log_prob(series))
+        drawn = other.forecast(series.past, 4, samples=2, generator=Generator().manual_seed(0))
+        assert torch.equal(drawn, same.forecast(series.past, 4, samples=2, generator=Generator().manual_seed(0)))
+    if counts:
+        with pytest.raises(DataError, match="counts 0, 1, 2"):
+            model.prepare([ragged(features=1)])
+    assert not made("auto", differenced=True).likelihood.counts
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The tensor attributes self.recurrent:UserWarning")  # torch's LSTM, exported
+def test_a_model_that_has_chosen_its_head_is_exported() -> None:
+    model, series = made("auto").eval(), ragged(counts=True)
+    model.prepare([series])
+    exported: Any = torch.export.export(model, series.inputs).module()
+    torch.testing.assert_close(exported(*series.inputs), model(*series.inputs))
+
+
 def test_counts_are_not_differenced() -> None:
     with pytest.raises(UsageError, match="differences of counts are not counts; take head=gaussian or student_t"):
         made("negative_binomial", differenced=True)

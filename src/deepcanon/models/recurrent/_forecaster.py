@@ -25,7 +25,7 @@ from deepcanon.core import (
 from deepcanon.core.checks import at_least
 from deepcanon.core.memory import need
 from deepcanon.core.series import check_lengths, filled, steps_from
-from deepcanon.distributions.scaled import Link, ScaledNegativeBinomial, scaled_head
+from deepcanon.distributions.scaled import Link, ScaledByValues, ScaledNegativeBinomial, scaled_head
 from deepcanon.losses.crps import crps, quantile_loss
 
 State = tuple[Tensor, ...]
@@ -87,7 +87,7 @@ class Forecaster(Model[Series]):
         at_least(1, features=features, embedding=embedding, lags=min(lags, default=0))
         at_least(0, covariates=covariates, statics=statics)
         self.features, self.covariates, self.statics = features, covariates, statics
-        self.likelihood = scaled_head(head, link)
+        self.likelihood = scaled_head("student_t" if differenced and head == "auto" else head, link)
         if differenced and self.likelihood.counts:
             raise UsageError("differences of counts are not counts; take head=gaussian or student_t with differenced")
         self.differenced = differenced
@@ -116,7 +116,7 @@ class Forecaster(Model[Series]):
 
     @torch.no_grad()
     def prepare(self, data: Iterable[Series]) -> None:
-        """Refuse series that the model is not built for, and values that its likelihood does not have."""
+        """Refuse series that the model is not built for, and values that its likelihood does not have, or choose it."""
         there = False
         for batch in data:
             self._check(batch)
@@ -137,6 +137,10 @@ class Forecaster(Model[Series]):
                 )
         if not there:
             raise DataError("the series have no value to learn from: all after the forecast origins are missing")
+        if isinstance(self.likelihood, ScaledByValues):
+            self.likelihood.choose(
+                batch.x.masked_fill(~_mask(batch.x, batch.lengths).unsqueeze(2), torch.nan) for batch in data
+            )
 
     def loss(self, batch: Series) -> Terms:
         return {"nll": -self.step_log_probs(batch).sum() / max(1, batch.weight)}
@@ -181,9 +185,10 @@ class Forecaster(Model[Series]):
 
     def _likelihood(self, outputs: Tensor, scale: Tensor, before: Tensor) -> Distribution:
         """The distribution of a step with these parameters, after this value."""
-        if isinstance(self.likelihood, ScaledNegativeBinomial):
+        if not self.differenced:
             return self.likelihood.distribution(outputs, scale)
-        return self.likelihood.distribution(outputs, scale, before if self.differenced else 0.0)  # eq. (2)
+        assert not isinstance(self.likelihood, ScaledNegativeBinomial)
+        return self.likelihood.distribution(outputs, scale, before)  # eq. (2)
 
     def forward(
         self,
@@ -283,7 +288,7 @@ class Forecaster(Model[Series]):
     def _lagged(self, values: list[Tensor], scale: Tensor, count: Tensor) -> list[Tensor]:
         """The values at the lags as they are read after so many steps; the first of them is the value before."""
         before, *lagged = values
-        if isinstance(self.likelihood, ScaledNegativeBinomial) and self.likelihood.link == "log":
+        if self.likelihood.link == "log":
             return [((1 + value) / scale).log() for value in lagged]  # eq. (3)
         if not self.differenced:
             return [value / scale for value in lagged]

@@ -47,7 +47,8 @@ class Autoregression(Forecaster):
         embedding: The width of the embedding of an id.
         scaled: Whether each series counts in units of its own scale, as series of very different sizes should; without,
             :math:`\nu = 1`, and all are in the units of the data.
-        head: The likelihood of a step: gaussian, student_t or negative_binomial.
+        head: The likelihood of a step: gaussian, student_t, negative_binomial, or "auto", which is negative_binomial
+            if the training values are counts, and else student_t.
     """
 
     recipe = Recipe(lr=1e-2, schedule="cosine", batch_size=64, epochs=20)

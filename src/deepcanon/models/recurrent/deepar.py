@@ -26,7 +26,8 @@ class DeepAR(Forecaster):
     One network is learned from all series. It reads the value before in units of the scale :math:`\nu` of the series,
     which is 1 plus the mean absolute value of its given steps, the covariates :math:`c_t`, which are known of the
     future too, and an embedding e of what the series is of. The likelihood :math:`\ell` is Gaussian, Student-t for
-    values with outliers, or negative binomial for counts. A forecast consists of sample paths: each step is drawn and
+    values with outliers, or negative binomial for counts; unless it is given, the training series say whether their
+    values are counts, and if not it is a Student-t. A forecast consists of sample paths: each step is drawn and
     then read like a true one, and quantiles are those of the paths.
 
     The mean of counts is :math:`\nu e^o` of an output o (a log link), and past counts are read by their logarithms:
@@ -38,7 +39,7 @@ class DeepAR(Forecaster):
 
     Series of counts in many sizes, in about a minute on one core, and the quantiles of the steps to come::
 
-        deepcanon train deepar --data series --head negative_binomial
+        deepcanon train deepar --data series
         deepcanon forecast runs/deepar-series --steps 24 --out forecast.csv
 
     References:
@@ -53,7 +54,8 @@ class DeepAR(Forecaster):
         layers: The number of layers.
         dropout: The dropout probability between layers, never from step to step.
         embedding: The width of the embedding of an id.
-        head: The likelihood of a step: gaussian, student_t or negative_binomial.
+        head: The likelihood of a step: gaussian, student_t, negative_binomial, or "auto", which is negative_binomial
+            if the training values are whole numbers from 0 on that change as much as counts do, and else student_t.
         lags: How many steps before a step the values are that it reads: 1 is the value before, 24 that of the day
             before if steps are hours. Lags longer than what is given are zero at first.
         differenced: Whether changes are modeled, in units of the mean absolute change, as suits series that wander
@@ -73,7 +75,7 @@ class DeepAR(Forecaster):
         layers: int = 1,
         dropout: float = 0.0,
         embedding: int = 8,
-        head: str = "student_t",
+        head: str = "auto",
         lags: tuple[int, ...] = (1,),
         differenced: bool = False,
         link: Link | None = None,
