@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch.distributions import Bernoulli, Independent
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from deepcanon.core import UsageError
 from deepcanon.distributions.likelihoods import BernoulliLikelihood, GaussianLikelihood, likelihood_layer
@@ -32,6 +34,21 @@ def test_the_bernoulli_samples_are_scipys_and_their_mean_is_the_map() -> None:
     oracle = stats.bernoulli.logpmf(x.numpy(), 1 / (1 + np.exp(-logits.numpy()))).sum(-1)
     np.testing.assert_allclose(layer.distribution(logits).log_prob(x).numpy(), oracle, rtol=1e-10)
     torch.testing.assert_close(layer(logits), layer.distribution(logits).mean)
+
+
+def test_the_bernoulli_is_torchs_for_many_outputs_of_each_value_gray_values_and_large_logits() -> None:
+    torch.manual_seed(0)
+    logits = (40 * torch.randn(6, 5, 3, dtype=torch.float64)).requires_grad_()
+    x = torch.rand(5, 3, dtype=torch.float64)
+    ours, theirs = BernoulliLikelihood().distribution(logits), Independent(Bernoulli(logits=logits), 1)
+    found, wanted = (
+        ours.log_prob(x),
+        -binary_cross_entropy_with_logits(logits, x.expand(6, 5, 3), reduction="none").sum(-1),
+    )
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(ours.log_prob(x.round()), theirs.log_prob(x.round()), rtol=1e-12, atol=1e-12)
+    slopes = (torch.autograd.grad(each.sin().sum(), logits) for each in (found, wanted))
+    torch.testing.assert_close(*slopes, rtol=1e-9, atol=1e-12)
 
 
 def test_an_unknown_likelihood_is_refused() -> None:

@@ -28,16 +28,17 @@ def test_without_hidden_layers_it_is_linear() -> None:
     torch.testing.assert_close(net(x + y) + net(torch.zeros_like(x)), net(x) + net(y), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("each", [(), (4,)])
 @pytest.mark.parametrize("hidden", [(), (6, 4)])
-def test_two_inputs_side_by_side_are_one_that_is_joined(hidden: tuple[int, ...]) -> None:
+def test_two_inputs_side_by_side_are_one_that_is_joined(hidden: tuple[int, ...], each: tuple[int, ...]) -> None:
     net = dense(5, 2, hidden=hidden, activation="tanh").double()
-    rows, others = torch.randn(7, 3).double(), torch.randn(4, 7, 2).double().requires_grad_()
-    joined = net(torch.cat([rows.expand(4, 7, 3), others], -1))
+    rows, others = torch.randn(7, 3).double(), torch.randn(*each, 7, 2).double().requires_grad_()
+    joined = net(torch.cat([rows.expand(*each, 7, 3), others], -1))
     found = side_by_side(net, rows, others)
     torch.testing.assert_close(found, joined, rtol=1e-12, atol=1e-12)
     learned = [others, *net.parameters()]
     torch.testing.assert_close(
-        *(torch.autograd.grad(each.sin().sum(), learned) for each in (found, joined)), rtol=1e-10, atol=1e-12
+        *(torch.autograd.grad(values.sin().sum(), learned) for values in (found, joined)), rtol=1e-10, atol=1e-12
     )
 
 

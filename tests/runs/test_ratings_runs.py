@@ -126,6 +126,10 @@ def test_each_user_is_recommended_the_best_of_what_is_not_rated(tmp_path: Path) 
     assert [row["item"] for row in table(tmp_path / "best.csv")] == best["item"]
     with pytest.raises(UsageError, match="top must be at least 1"):
         run.predict(tmp_path / "long.csv", top=0)
+    (tmp_path / "asked.csv").write_text("user,item,rating\nu0,i1,\nu1,i1,\nu2,i1,\nu2,i2,3\n")
+    answer = CliRunner().invoke(app, ["predict", str(run.dir), "--data", str(tmp_path / "asked.csv")])
+    assert "has no rating by 2 users" in answer.stderr
+    assert "a run keeps no one's ratings; add theirs to the file." in answer.stderr
     other = dc.Run.train("gaussian", "moons", out=tmp_path / "other", quiet=True)
     with pytest.raises(UsageError, match="has no ratings; leave out --top"):
         other.predict(top=3)

@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 from torch.distributions import Bernoulli, Distribution, Independent
+from torch.nn.functional import logsigmoid
 
 from deepcanon.core import Support
 from deepcanon.core.checks import one_of
@@ -57,7 +58,17 @@ class BernoulliLikelihood(nn.Module):
         return outputs.sigmoid()
 
     def distribution(self, outputs: Tensor) -> Distribution:
-        return Independent(Bernoulli(logits=full(outputs), validate_args=False), 1, validate_args=False)
+        return Independent(Bits(logits=full(outputs), validate_args=False), 1, validate_args=False)
+
+
+class Bits(Bernoulli):
+    """Torch's Bernoulli distribution by its logits, with a log-probability that passes over them fewer times.
+
+    Torch spreads the values over all samples of a latent before it computes; here they stay as they are.
+    """
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return torch.addcmul(logsigmoid(self.logits), self.logits, value - 1)
 
 
 Likelihood = GaussianLikelihood | BernoulliLikelihood

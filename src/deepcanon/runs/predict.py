@@ -76,6 +76,11 @@ def predicted(
             rows = new_rows(run.folder, model, name, labeled=False, nodes=nodes)
             columns, names = _columns(run, model, rows, to), names_of_rows(run.folder, name, nodes)
             if isinstance(rows, Incomplete):
+                if strangers := int(rows.x.isnan().all(1).sum()):
+                    notify(
+                        f"{name} has no rating by {counted(strangers, 'user', ',')}, whose predictions are those for "
+                        "anyone, since a run keeps no one's ratings; add theirs to the file."
+                    )
                 columns, names = rated_pairs(columns, names, rows, name, top)
             columns = after_names(columns, names)
             yield with_files(columns, name, run.info["data"], notify) if path else columns

@@ -39,23 +39,25 @@ def checkerboard(
     colors are kept in a tensor each, (B, H, W / 2), in which the neighbors of a site are three that lie next to each
     other in its column, and one to the left or to the right of it.
     """
-    pairs = (spins > 0).to(spins.dtype).unflatten(2, (-1, 2)).unflatten(1, (-1, 2))  # (B, H / 2, 2, W / 2, 2)
-    colors = [
-        torch.stack([pairs[:, :, 0, :, color], pairs[:, :, 1, :, 1 - color]], 2).flatten(1, 2) for color in (0, 1)
-    ]  # 1 for a spin that is up, 0 for one that is down
+    up, half = spins > 0, (*spins.shape[:-1], spins.shape[-1] // 2)
+    colors = [spins.new_empty(half) for _ in (0, 1)]  # 1 for a spin that is up, 0 for one that is down
+    for color, row in product((0, 1), repeat=2):
+        colors[color][:, row::2] = up[:, row::2, (color + row) % 2 :: 2]
     bits = torch.empty((colors[0].numel() + 1) // 2, dtype=torch.int64, device=spins.device)
-    around, limits = torch.empty_like(colors[0]), torch.empty_like(colors[0])
+    around = torch.empty_like(colors[0])
     for _ in range(sweeps):
         for color in (0, 1):
+            limits = colors[color]  # whose spins are drawn anew in any case; one tensor less to fetch from memory
             _limits(_sum_of_others(colors[1 - color], color, around), coupling, field, limits)
             # 64 random bits for two sites: half as many as random floats take, which are most of the time of a sweep
             uniform = (
                 bits.random_(-(2**63), None, generator=generator).view(torch.int32)[: around.numel()].view_as(around)
             )
-            torch.lt(uniform, limits, out=colors[color])
-    black, white = (color.mul_(2).sub_(1).unflatten(1, (-1, 2)) for color in colors)
-    even, odd = torch.stack([black[:, :, 0], white[:, :, 0]], -1), torch.stack([white[:, :, 1], black[:, :, 1]], -1)
-    return torch.stack([even.flatten(2), odd.flatten(2)], 2).flatten(1, 2)
+            torch.lt(uniform, limits, out=limits)
+    found = torch.empty_like(spins)
+    for color, row in product((0, 1), repeat=2):
+        found[:, row::2, (color + row) % 2 :: 2] = colors[color][:, row::2]
+    return found.mul_(2).sub_(1)
 
 
 def _limits(around: Tensor, coupling: Number, field: Number, out: Tensor) -> None:
