@@ -10,7 +10,7 @@ from deepcanon.comparison.columns import ACCURACY, BALANCED, COPIES, DASH, LOG_L
 from deepcanon.comparison.differences import Difference, Measure
 from deepcanon.comparison.measures import Likelihood, Measured
 from deepcanon.comparison.record import Comparison, Entry
-from deepcanon.comparison.sentences import conclusions, cut_short, remarks, title
+from deepcanon.comparison.sentences import across, conclusions, cut_short, remarks, title
 from deepcanon.comparison.support import Form
 from deepcanon.comparison.tables import Section, failures, sections
 
@@ -62,6 +62,26 @@ def comparison(*runs: Entry, **unsuitable: str) -> Comparison:
         "request": {}, "chosen": [], "data": {"labels": []}, "unsuitable": unsuitable, "reference": {},
         "runs": list(runs), "differences": [], "curve": [], "gains": [],
     }  # fmt: skip
+
+
+def test_gray_levels_and_dequantized_ones_are_compared_in_bits() -> None:
+    """A density plus log2 of the levels is, on average over the noise, no more than the log2 of a probability."""
+
+    def in_bits(nats: float, bits: float, kind: str = "exact", given: str | None = None) -> Measured:
+        found = likelihood(nats, kind, given=given)
+        return measured({**found, "bits": bits})
+
+    runs = [
+        entry("pixels", in_bits(-50, 2.5), "levels"),
+        entry("told", in_bits(70, 1.5, given="the class"), "dequantized"),
+        entry("flow", in_bits(60, 3.5), "dequantized"),
+        entry("bound", in_bits(40, 4.5, "lower bound"), "dequantized"),
+    ]
+    (sentence,) = across(sections(comparison(*runs)))
+    assert sentence.endswith("pixels needs 2.500, and flow, by its density of dequantized ones, at most 3.500.")
+    drawn_ones = [runs[0], entry("sde", in_bits(80, 3.0, "estimate"), "dequantized")]
+    assert across(sections(comparison(*drawn_ones)))[0].endswith("about 3.000.")
+    assert across(sections(comparison(*runs[1:]))) == across(sections(comparison(runs[0]))) == []
 
 
 def test_probabilities_and_densities_never_share_a_table() -> None:

@@ -66,6 +66,33 @@ def conclusions(section: Section) -> list[str]:
     ]
 
 
+def in_short(tables: Sequence[Section]) -> list[str]:
+    """What a report begins with: the results of all tables, which trainings were cut short, and what goes across."""
+    found = [sentence for section in tables for sentence in (*conclusions(section), *cut_short(section))]
+    return [*found, *across(tables)]
+
+
+def across(tables: Sequence[Section]) -> list[str]:
+    """How the best model of gray levels and the best density of dequantized ones compare, in the unit that both have.
+
+    The density of a level with uniform noise is on average at most the probability of the level (Theis et al., 2016).
+    """
+    best: dict[str, Row] = {}
+    for section in (each for each in tables if each.question == "densities"):
+        for row in section.ranked:
+            if row.given is None and row.mean(BITS) is not None:
+                best.setdefault(section.form, row)
+    if "levels" not in best or "dequantized" not in best:
+        return []
+    levels, density = best["levels"], best["dequantized"]
+    about = "about" if density.kind == "estimate" else "at most"
+    return [
+        f"In bits per dimension the two are comparable: for the gray levels themselves {levels.label} needs "
+        f"{BITS.write(levels.mean(BITS))}, and {density.label}, by its density of dequantized ones, {about} "
+        f"{BITS.write(density.mean(BITS))}."
+    ]
+
+
 def cut_short(section: Section) -> list[str]:
     """The models whose training the budget has ended, without which a ranking could be taken for final."""
     stopped = [row.label for row in section.rows if row.stopped()]
