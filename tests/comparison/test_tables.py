@@ -10,7 +10,7 @@ from deepcanon.comparison.columns import ACCURACY, BALANCED, COPIES, DASH, LOG_L
 from deepcanon.comparison.differences import Difference, Measure
 from deepcanon.comparison.measures import Likelihood, Measured
 from deepcanon.comparison.record import Comparison, Entry
-from deepcanon.comparison.sentences import conclusions, cut_short, remarks, title
+from deepcanon.comparison.sentences import across, conclusions, cut_short, remarks, title
 from deepcanon.comparison.support import Form
 from deepcanon.comparison.tables import Section, failures, sections
 
@@ -62,6 +62,27 @@ def comparison(*runs: Entry, **unsuitable: str) -> Comparison:
         "request": {}, "chosen": [], "data": {"labels": []}, "unsuitable": unsuitable, "reference": {},
         "runs": list(runs), "differences": [], "curve": [], "gains": [],
     }  # fmt: skip
+
+
+def test_gray_levels_and_dequantized_ones_are_compared_in_bits() -> None:
+    """A density plus log2 of the levels is, on average over the noise, no more than the log2 of a probability."""
+
+    def in_bits(nats: float, bits: float, kind: str = "exact", given: str | None = None) -> Measured:
+        found = likelihood(nats, kind, given=given)
+        found["bits"] = bits
+        return measured(found)
+
+    runs = [
+        entry("pixels", in_bits(-50, 2.5), "levels"),
+        entry("told", in_bits(70, 1.5, given="the class"), "dequantized"),
+        entry("flow", in_bits(60, 3.5), "dequantized"),
+        entry("bound", in_bits(40, 4.5, "lower bound"), "dequantized"),
+    ]
+    (sentence,) = across(sections(comparison(*runs)))
+    assert sentence.endswith("for the gray levels pixels needs 2.500, and flow at most 3.500.")
+    drawn_ones = [runs[0], entry("sde", in_bits(80, 3.0, "estimate"), "dequantized")]
+    assert across(sections(comparison(*drawn_ones)))[0].endswith("about 3.000.")
+    assert across(sections(comparison(*runs[1:]))) == across(sections(comparison(runs[0]))) == []
 
 
 def test_probabilities_and_densities_never_share_a_table() -> None:
@@ -131,6 +152,12 @@ def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
     assert [section.marked(row, TWO_SAMPLE) for row in section.rows] == [False, True, False]
     assert not any(section.marked(row, COPIES) for row in section.rows)  # neither more nor fewer is better
     assert SPEED.write(123_456.0) == "123k"
+    (alone,) = sections(comparison(entry("one", measured(drawn=drawn(0.6)))))
+    assert conclusions(alone) == [
+        "A random forest tells samples of one from d in 60.0% of cases, and 50% would be random guessing."
+    ]
+    (both,) = sections(comparison(*(entry(name, measured(drawn=drawn(1.0))) for name in ("a", "b"))))
+    assert conclusions(both)[0].startswith("The samples of a and b can all be told from data")
 
 
 def test_samples_that_are_not_measured_are_reported_and_bounds_are_listed() -> None:
@@ -307,7 +334,7 @@ def test_a_budget_that_ended_a_training_is_reported(steps: int) -> None:
     expected = ["a was stopped by the budget: seed 0 at step 4 of 10."] if steps == 4 else []
     assert remarks(section) == expected
     short = ["a was stopped by the budget before the training ended."] if steps == 4 else []
-    assert cut_short(section) == short
+    assert cut_short([section]) == short
 
 
 def test_likelihoods_given_something_are_marked_and_have_an_order_of_their_own() -> None:

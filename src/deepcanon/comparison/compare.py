@@ -14,7 +14,7 @@ from deepcanon.comparison.cost import read_cost
 from deepcanon.comparison.job import run_jobs
 from deepcanon.comparison.record import FILE, Comparison
 from deepcanon.comparison.report import tables_of, write_report
-from deepcanon.comparison.sentences import conclusions
+from deepcanon.comparison.sentences import across, conclusions
 from deepcanon.comparison.support import Forms
 from deepcanon.comparison.tables import Section, failures, sections
 from deepcanon.core import Blueprint, Model, UsageError
@@ -50,7 +50,8 @@ class Compared(Shown):
     @property
     def says(self) -> tuple[str, ...]:
         """The findings, a plain sentence each."""
-        return tuple(sentence for section in self.sections for sentence in conclusions(section))
+        tables = self.sections
+        return (*(sentence for section in tables for sentence in conclusions(section)), *across(tables))
 
     def _facts(self) -> dict[str, Any]:
         asked = self.content["request"]

@@ -21,8 +21,7 @@ from deepcanon.comparison.repeating import compare_call, compare_command, in_mem
 from deepcanon.comparison.report_page import FOOT, HEAD
 from deepcanon.comparison.sentences import (
     BEHIND,
-    conclusions,
-    cut_short,
+    in_short,
     remarks,
     title,
 )
@@ -44,8 +43,9 @@ Baselines stand next to the models that were asked for, trained on the same spli
 come, but that boosting and neighbors are tuned on the validation split, and that the votes of trees and neighbors are
 counted by Laplace's rule, so that no class has probability 0.
 Log-likelihoods of binary and of real values are never in one table, since a probability and a density cannot be
-compared. Precision and coverage follow Kynkäänniemi et al. (2019) and Naeem et al. (2020), the two-sample test
-Lopez-Paz and Oquab (2017), the calibration error Guo et al. (2017).</p>"""
+compared; but a density of dequantized gray levels is on average no more than the probability of the levels (Theis et
+al., 2016), so that bits per dimension of both can. Precision and coverage follow Kynkäänniemi et al. (2019) and Naeem
+et al. (2020), the two-sample test Lopez-Paz and Oquab (2017), the calibration error Guo et al. (2017).</p>"""
 
 
 def write_report(
@@ -117,7 +117,7 @@ def _costs(cost: dict[str, float]) -> str:
 
 
 def _short(tables: Sequence[Section]) -> str:
-    sentences = [sentence for section in tables for sentence in (*conclusions(section), *cut_short(section))]
+    sentences = in_short(tables)
     return f'<section class="short"><h2>In short</h2>{_list(sentences)}</section>' if sentences else ""
 
 

@@ -66,9 +66,35 @@ def conclusions(section: Section) -> list[str]:
     ]
 
 
-def cut_short(section: Section) -> list[str]:
+def in_short(tables: Sequence[Section]) -> list[str]:
+    """What a report begins with: the results of all tables, what goes across them, which trainings were cut short."""
+    return [*(sentence for section in tables for sentence in conclusions(section)), *across(tables), *cut_short(tables)]
+
+
+def across(tables: Sequence[Section]) -> list[str]:
+    """How the best model of gray levels and the best density of dequantized ones compare, in the unit that both have.
+
+    The density of a level with uniform noise is on average at most the probability of the level (Theis et al., 2016).
+    """
+    best: dict[str, Row] = {}
+    for section in (each for each in tables if each.question == "densities"):
+        for row in section.ranked:
+            if row.given is None and row.mean(BITS) is not None:
+                best.setdefault(section.form, row)
+    if "levels" not in best or "dequantized" not in best:
+        return []
+    levels, density = best["levels"], best["dequantized"]
+    about = "about" if density.kind == "estimate" else "at most"
+    return [
+        "Models of gray levels and densities of dequantized ones are comparable in bits per dimension: for the gray "
+        f"levels {levels.label} needs {BITS.write(levels.mean(BITS))}, and {density.label} {about} "
+        f"{BITS.write(density.mean(BITS))}."
+    ]
+
+
+def cut_short(tables: Sequence[Section]) -> list[str]:
     """The models whose training the budget has ended, without which a ranking could be taken for final."""
-    stopped = [row.label for row in section.rows if row.stopped()]
+    stopped = list(dict.fromkeys(row.label for section in tables for row in section.rows if row.stopped()))
     if not stopped:
         return []
     return [
@@ -232,8 +258,14 @@ def _best_samples(section: Section) -> list[str]:
         return []
     best = min(drawing, key=lambda row: TWO_SAMPLE.distance(value_of(row, TWO_SAMPLE)))
     right = value_of(best, TWO_SAMPLE)
+    if len(drawing) == 1:
+        return [
+            f"A random forest tells samples of {best.label} from {section.data} in {right:.1%} of cases, and 50% would "
+            "be random guessing."
+        ]
     if right > 0.99:
-        return ["The samples of every model can be told from data: a random forest is right in over 99% of cases."]
+        names = joined([row.label for row in drawing])
+        return [f"The samples of {names} can all be told from data: a random forest is right in over 99% of cases."]
     return [
         f"{best.label} has the samples that are hardest to tell from data: a random forest is right in {right:.1%} of "
         "cases, and 50% would be random guessing."

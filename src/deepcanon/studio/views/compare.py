@@ -12,7 +12,7 @@ from deepcanon.comparison.columns import PARAMETERS, SECONDS, SHARPEST, SPEED, C
 from deepcanon.comparison.phrases import difference_words
 from deepcanon.comparison.record import FILE, FORMAT, Comparison
 from deepcanon.comparison.report import FILE as REPORT
-from deepcanon.comparison.sentences import conclusions, cut_short, remarks, title
+from deepcanon.comparison.sentences import in_short, remarks, title
 from deepcanon.comparison.tables import Row, Section, failures, sections
 from deepcanon.core import UsageError
 from deepcanon.core.files import read_sealed
@@ -79,7 +79,7 @@ def compared(folder: Path) -> dict[str, Any]:
         "threads": content["threads"],
         "versions": {"deepcanon": content["deepcanon"], "torch": content["torch"]},
         "chosen": content["chosen"],
-        "says": [sentence for section in tables for sentence in (*conclusions(section), *cut_short(section))],
+        "says": in_short(tables),
         "failures": failures(content),
         "sections": [_section(section, folder) for section in tables],
         "report": (folder / REPORT).is_file(),
