@@ -130,7 +130,7 @@ class _RowSoftmax(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (weights,) = ctx.saved_tensors
         pulled = weights * gradient
-        return pulled - weights * at_rows(row_sum(pulled, ctx.pattern), ctx.pattern), None
+        return torch.addcmul(pulled, weights, at_rows(row_sum(pulled, ctx.pattern), ctx.pattern), value=-1), None
 
 
 class _HeadSums(torch.autograd.Function):
@@ -175,7 +175,7 @@ class _HeadDots(torch.autograd.Function):
         ctx.save_for_backward(left, right)
         pieces = zip(pattern.rows.split(PIECE), pattern.columns.split(PIECE), strict=True)
         found = [
-            (left.index_select(0, here) * right.index_select(0, there)).unflatten(1, (heads, -1)).sum(-1)
+            left.index_select(0, here).mul_(right.index_select(0, there)).unflatten(1, (heads, -1)).sum(-1)
             for here, there in pieces
         ]
         return torch.cat(found) if found else left.new_zeros(0, heads)
