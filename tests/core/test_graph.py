@@ -148,6 +148,17 @@ def test_wrong_graphs_are_refused() -> None:
         Graph.union([])
     with pytest.raises(DataError, match="graph of 3 nodes needs as many rows of features, got 4"):
         Graph.of(PATH, 4)
+    for edges in (PATH.edge_index.double(), PATH.edge_index.numpy(), [[0, 1], [1, 0]]):
+        with pytest.raises(DataError, match="edge_index must be a tensor of whole numbers"):
+            Graph(edges, 3)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="number of nodes must be at least 0"):
+        Graph(torch.empty(2, 0).long(), -1)
+    with pytest.raises(DataError, match="weights of edges must be finite"):
+        Graph(PATH.edge_index, 3, torch.full((4,), torch.nan)).spectrum()
+    signed = Graph(PATH.edge_index, 3, -torch.ones(4))
+    assert signed.operator("laplacian").to_dense()[0].tolist() == [-1, 1, 0]
+    with pytest.raises(DataError, match=r"gcn divides by degrees.*some are negative"):
+        signed.operator("gcn")
     assert Graph.of(PATH.edge_index, 4).nodes == 4
 
 

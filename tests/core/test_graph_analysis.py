@@ -49,10 +49,20 @@ def test_edges_of_a_csv_file(tmp_path: Path) -> None:
     assert Graph.from_edge_csv(str(path), directed=True).edge_index.tolist() == [[0, 1], [1, 2]]
     path.write_text("from,to\na,b\n")
     assert Graph.from_edge_csv(path).weight is None
+    path.write_text("\ufeffweight,source, target\n2,a, b\n2,b,a\n3,b,c\n")  # as spreadsheets write it
+    listed_twice = Graph.from_edge_csv(path)
+    assert listed_twice.names == ("a", "b", "c")
+    assert listed_twice.operator("adjacency").to_dense().tolist() == [[0, 2, 0], [2, 0, 3], [0, 3, 0]]
+    path.write_text("source,target,weight\nb,c,1\nb,c,2\n")
+    with pytest.raises(DataError, match="'b' and 'c' is there already with another weight"):
+        Graph.from_edge_csv(path, directed=True)
     for text, problem in (
         ("source\na\n", "needs a row of names and two columns"),
         ("source,target\na,\n", "row 2: an edge needs 2 cells and both its ends"),
         ("source,target,weight\na,b,heavy\n", "row 2: the weight must be a number, got 'heavy'"),
+        ("source,target,weight\n\na,b,nan\n", "row 3: the weight must be a number, got 'nan'"),
+        ("source,target,weight\na,b,1\nb,a,2\n", "row 3: .*there already with another weight; list it once, or say"),
+        ("0,1\n1,2\n", "needs a row of names first"),
     ):
         path.write_text(text)
         with pytest.raises(DataError, match=problem):
@@ -61,6 +71,8 @@ def test_edges_of_a_csv_file(tmp_path: Path) -> None:
         Graph.from_edge_csv(tmp_path / "none.csv")
     with pytest.raises(UsageError, match="takes a graph of networkx, got list"):
         Graph.from_networkx([(0, 1)])
+    with pytest.raises(DataError, match="no edge has the attribute 'length'"):
+        Graph.from_networkx(networkx.path_graph(3), weight="length")
 
 
 def test_nearest_neighbors_are_scikit_learns() -> None:
@@ -88,6 +100,19 @@ def test_points_in_one_place_are_not_their_own_neighbors() -> None:
         Graph.knn(torch.zeros(6, 2), 6)
     with pytest.raises(DataError, match="rows of finite real numbers"):
         Graph.knn(torch.tensor([[0.0], [float("nan")]]), 1)
+
+
+def test_points_may_be_an_array_and_what_cannot_be_is_refused() -> None:
+    points = np.random.RandomState(0).randn(30, 2)
+    given = Graph.knn(torch.from_numpy(points), 3, weight="gaussian")
+    assert torch.equal(Graph.knn(points, 3, weight="gaussian").weights(), given.weights())
+    assert Graph.knn(torch.zeros(5, 2), 2, weight="gaussian").weights().unique().tolist() == [1.0]
+    with pytest.raises(UsageError, match="weight must be one of none, distance, gaussian"):
+        Graph.knn(points, 3, weight="Gaussian")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="30 points have 1 to 29 neighbors each, got k=2"):
+        Graph.knn(points, 2.5)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="rows of finite real numbers"):
+        Graph.knn([[0.0, float("nan")], [1.0, 1.0]], 1)
 
 
 def test_laplacians_by_name() -> None:
@@ -146,6 +171,23 @@ def test_filters_of_a_ring_are_circulant_by_eigenvectors_and_by_polynomials(node
     found = ring(nodes).filter(lambda values: (-2 * values).exp(), x, kind=kind)
     wanted = torch.fft.ifft(torch.fft.fft(x, dim=0) * (-2 * frequency).exp().unsqueeze(1), dim=0).real
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("nodes", [30, 500])
+def test_signals_of_any_shape_and_type_are_filtered(nodes: int) -> None:
+    graph, x = ring(nodes), torch.arange(6 * nodes).view(nodes, 3, 2)
+    smooth = graph.filter(lambda frequency: (-frequency).exp(), x)
+    assert smooth.shape == x.shape
+    assert smooth.dtype == torch.float32
+    alone = graph.filter(lambda frequency: (-frequency).exp(), x[:, 1, 1].double())
+    torch.testing.assert_close(smooth[:, 1, 1].double(), alone, rtol=1e-5, atol=1e-3)
+    torch.testing.assert_close(graph.filter(lambda frequency: 0.5, alone), 0.5 * alone)  # type: ignore[arg-type, return-value]
+    with pytest.raises(UsageError, match="a number for each of"):
+        graph.filter(lambda frequency: torch.ones(2), alone)
+    with pytest.raises(UsageError, match="order of a polynomial of frequencies must be at least 1"):
+        graph.filter(torch.exp, alone, order=0)
+    with pytest.raises(UsageError, match="orthogonal eigenvectors have combinatorial and symmetric"):
+        graph.filter(torch.exp, alone, kind="random_walk")  # type: ignore[arg-type]
 
 
 def test_filters_refuse_what_they_cannot_do() -> None:
@@ -211,6 +253,13 @@ def test_communities_and_modularity_are_networkxs() -> None:
     assert int(found[0]) == 0
 
 
+def test_edges_between_two_nodes_add_up_in_communities() -> None:
+    """Two pairs of nodes with three edges each, joined by an edge that weighs more than one of the three."""
+    twice = torch.tensor([[0, 1], [0, 1], [0, 1], [2, 3], [2, 3], [2, 3], [1, 2]]).T
+    graph = Graph(torch.cat([twice, twice.flip(0)], 1), 4, torch.tensor([1.0, 1, 1, 1, 1, 1, 1.5]).repeat(2))
+    assert graph.communities().tolist() == [0, 0, 1, 1]
+
+
 def test_the_ratio_cut_of_a_ring_cut_in_two() -> None:
     labels = (torch.arange(10) >= 5).long()
     assert ring(10).ratio_cut(labels) == pytest.approx(0.5 * (2 / 5 + 2 / 5))
@@ -231,6 +280,12 @@ def test_influence_is_networkxs_pagerank(directed: bool) -> None:
     assert float(found.sum()) == pytest.approx(1)
     with pytest.raises(UsageError, match="damping is the probability to walk on"):
         ring(4).influence(1.0)
+
+
+def test_a_random_walk_needs_nodes_and_weights_of_zero_or_more() -> None:
+    assert Graph(torch.empty(2, 0).long(), 0).influence().shape == (0,)
+    with pytest.raises(DataError, match="weights of edges of 0 or more"):
+        Graph(torch.tensor([[0], [1]]), 2, torch.tensor([-1.0])).influence()
 
 
 def test_positions_are_eigenvectors_of_each_component() -> None:

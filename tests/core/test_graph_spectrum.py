@@ -98,6 +98,11 @@ def test_the_transform_keeps_the_energy_and_comes_back() -> None:
     coefficients = found.transform(x)
     torch.testing.assert_close(coefficients.square().sum(0), x.square().sum(0))  # Parseval
     torch.testing.assert_close(found.inverse(coefficients), x)
+    torch.testing.assert_close(found.transform(x.float()), coefficients.float())
+    with pytest.raises(DataError, match=r"a signal on 34 nodes has as many rows, got the shape \(33,\)"):
+        found.transform(x[1:, 0])
+    with pytest.raises(DataError, match="34 frequencies need as many coefficients"):
+        found.inverse(coefficients[:3])
 
 
 @pytest.mark.parametrize("nodes", [8, 9])

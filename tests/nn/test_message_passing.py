@@ -67,6 +67,24 @@ def test_gathering_and_adding_up_have_right_first_and_second_derivatives() -> No
         assert torch.autograd.gradgradcheck(call, (z,))
 
 
+def test_of_equal_largest_values_the_first_has_the_gradient_and_nodes_without_neighbors_none() -> None:
+    edges = torch.tensor([[2, 1, 2, 0, 1], [0, 0, 1, 1, 1]])  # node 2 has no neighbors
+    x = torch.zeros(3, 2).requires_grad_()
+    largest = aggregate(x, Graph(edges, 3), "max")
+    assert torch.autograd.grad(largest, x, torch.tensor([[1.0, 2.0], [3.0, 5.0], [7.0, 11.0]]))[0].tolist() == [
+        [3.0, 5.0],  # the first neighbor of node 1
+        [1.0, 2.0],  # of node 0
+        [0.0, 0.0],
+    ]
+    with torch.no_grad():
+        assert torch.equal(aggregate(x - 1, Graph(edges, 3), "max"), torch.tensor([[-1.0] * 2, [-1.0] * 2, [0.0] * 2]))
+    nothing = aggregate(x, Graph(edges[:, :0], 3), "max")
+    assert torch.equal(torch.autograd.grad(nothing.sum(), x)[0], torch.zeros(3, 2))
+    assert aggregate(x.to("meta"), Graph(edges, 3).to("meta"), "max").shape == (3, 2)
+    for kind in (torch.float16, torch.bfloat16):
+        assert aggregate(torch.ones(3, 2, dtype=kind), Graph(edges, 3), "max")[:2].unique().tolist() == [1.0]
+
+
 def test_softmaxes_are_those_of_rows_of_a_dense_matrix() -> None:
     _, graph = inputs()
     pattern = graph.operator("adjacency", torch.float64).pattern

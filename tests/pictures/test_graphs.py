@@ -70,10 +70,14 @@ def test_every_edge_is_one_line_whichever_way_it_leads() -> None:
 
 def test_a_large_graph_stands_between_the_corners_of_its_classes() -> None:
     nodes = MOST_LAID_OUT + 1
-    for classes in (2, 3, 7):
+    for classes in (2, 3, 4, 7):
         figure, predicted = drawn(nodes, classes, torch.zeros(nodes, dtype=torch.bool))
         names = [text.get_text() for text in figure.axes[0].texts]
         assert names == [str(c) for c in range(classes)]
+        for text in figure.axes[0].texts:  # beyond the limits matplotlib would leave it out
+            x, y = text.get_position()
+            assert figure.axes[0].get_xlim()[0] <= x <= figure.axes[0].get_xlim()[1]
+            assert figure.axes[0].get_ylim()[0] <= y <= figure.axes[0].get_ylim()[1]
         points = between_corners(torch.nn.functional.one_hot(predicted, classes).double())
         assert len(points.round(decimals=6).unique(dim=0)) == (nodes if classes == 2 else classes)
     certain, unsure = between_corners(torch.tensor([[1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]]))

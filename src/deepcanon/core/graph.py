@@ -67,8 +67,13 @@ class Graph(GraphAnalysis):
     _origin: tuple[Graph, Tensor] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.edge_index, Tensor) or self.edge_index.dtype not in (torch.int32, torch.int64):
+            kind = getattr(self.edge_index, "dtype", type(self.edge_index).__name__)
+            raise DataError(f"edge_index must be a tensor of whole numbers, int64 or int32, got {kind}")
         if self.edge_index.ndim != 2 or self.edge_index.shape[0] != 2:
             raise DataError(f"edge_index must have the shape (2, E), got {tuple(self.edge_index.shape)}")
+        if self.nodes < 0:
+            raise DataError(f"the number of nodes must be at least 0, got {self.nodes}")
         if self.weight is not None and self.weight.shape != self.edge_index.shape[1:]:
             raise DataError(f"{self.edge_index.shape[1]} edges need as many weights, got {tuple(self.weight.shape)}")
         if self.weight is not None and self.weight.requires_grad:
@@ -219,11 +224,20 @@ class Graph(GraphAnalysis):
                 whole, index = self._origin
                 matrix = whole.operator(name, dtype).blocks(whole._places.starts[index], whole._places.sizes[index])
             elif dtype == torch.float64:
-                matrix = self._made(name, self.weights().double())
+                matrix = self._made(name, self._checked_weights(name))
             else:
                 matrix = self.operator(name, torch.float64).to(dtype)
             self._operators[name, dtype] = matrix
         return self._operators[name, dtype]
+
+    def _checked_weights(self, name: str) -> Tensor:
+        """The weights in float64; to divide by degrees, they may not be negative."""
+        weights = self.weights().double()
+        if not weights.is_meta and not bool(weights.isfinite().all()):
+            raise DataError("the weights of edges must be finite numbers; some are infinite or not a number")
+        if name not in ("adjacency", "laplacian") and not weights.is_meta and bool((weights < 0).any()):
+            raise DataError(f"{name} divides by degrees, sums of weights that must be 0 or more; some are negative")
+        return weights
 
     def _made(self, name: str, weights: Tensor) -> Sparse:
         rows, columns, values = _OPERATORS[name](self, weights)
@@ -244,7 +258,7 @@ class Graph(GraphAnalysis):
         k = self.nodes if k is None else k
         if operator not in get_args(Laplacian):
             raise UsageError(f"a spectrum is that of {' or '.join(get_args(Laplacian))}, got {operator!r}")
-        if not 1 <= k <= self.nodes:
+        if not isinstance(k, int) or not 1 <= k <= self.nodes:
             raise UsageError(f"a graph of {self.nodes} nodes has 1 to {self.nodes} eigenvalues, got k={k}")
         if (operator, k) not in self._spectra:
             self._spectra[operator, k] = smallest_eigenpairs(self.operator(operator, torch.float64), k)

@@ -15,7 +15,7 @@ from deepcanon.core.chebyshev import chebyshev_coefficients, chebyshev_sum
 from deepcanon.core.display import Shown, notebook, table
 from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.graph_making import NeighborWeight
-from deepcanon.core.graph_spectrum import DENSE, Spectrum, component_positions
+from deepcanon.core.graph_spectrum import DENSE, Spectrum, component_positions, gains_of
 from deepcanon.core.sketch import graph_sketch
 from deepcanon.core.sparse import Sparse
 
@@ -51,12 +51,13 @@ class GraphAnalysis(Shown):
     def from_edge_csv(cls, path: str | Path, *, directed: bool = False) -> Self:
         """The edges in a CSV file: the columns ``source`` and ``target``, or the first two, and perhaps ``weight``.
 
-        Nodes are numbered in the order in which they occur; ``names`` keeps what they are called.
+        Nodes are numbered in the order in which they occur; ``names`` keeps what they are called. An edge that is
+        listed again, also in the other direction unless the graph is ``directed``, counts once.
         """
         return cls._of(graph_making.of_edge_csv(Path(path).expanduser(), directed))
 
     @classmethod
-    def knn(cls, points: Tensor, k: int = 10, *, directed: bool = False, weight: NeighborWeight = "none") -> Self:
+    def knn(cls, points: Any, k: int = 10, *, directed: bool = False, weight: NeighborWeight = "none") -> Self:
         """The graph of the ``k`` nearest neighbors of each of the ``points``, (nodes, dimensions).
 
         An edge leads from a neighbor to the point whose neighbor it is. Undirected, the adjacency matrix is the mean of
@@ -110,8 +111,7 @@ class GraphAnalysis(Shown):
 
     def fourier(self, k: int | None = None, kind: Literal["combinatorial", "symmetric"] = "combinatorial") -> Spectrum:
         """The graph Fourier basis, of the ``k`` lowest frequencies or of all: its ``transform`` is that of a signal."""
-        if kind not in ("combinatorial", "symmetric"):
-            raise UsageError(f"orthogonal eigenvectors have combinatorial and symmetric; got {kind!r}")
+        _orthogonal(kind)
         return self._whole.spectrum(k, LAPLACIANS[kind])
 
     def filter(
@@ -129,19 +129,23 @@ class GraphAnalysis(Shown):
         """
         if len(x) != self._whole.nodes:
             raise DataError(f"a signal on {self._whole.nodes} nodes has as many rows, got {len(x)}")
+        _orthogonal(kind)
+        if order < 1:
+            raise UsageError(f"the order of a polynomial of frequencies must be at least 1 (got {order})")
         if self._whole.nodes <= DENSE:
-            return self.fourier(kind=kind).to(torch.promote_types(x.dtype, torch.float32)).filter(response, x)
+            return self.fourier(kind=kind).filter(response, x)
+        precision = torch.promote_types(x.dtype, torch.float32)
         laplacian = self.laplacian(kind)
         if laplacian.T is not laplacian:
             raise DataError("the Laplacian of a directed graph is not symmetric; list every edge in both directions")
         most = 2.0 if kind == "symmetric" else 2.0 * float(self._whole.degrees().max())  # no eigenvalue is larger
         if most == 0:
-            return response(torch.zeros(1, dtype=x.dtype)) * x
-        weights = chebyshev_coefficients(lambda frequency: response(frequency * most / 2), order)
+            return gains_of(response, torch.zeros(1, dtype=precision, device=x.device)) * x
+        weights = chebyshev_coefficients(lambda frequency: gains_of(response, frequency * most / 2).double(), order)
         signal = x.double().reshape(len(x), -1)
         scaled = laplacian.with_values(laplacian.values * (2 / most))
         scaled.__dict__["T"] = scaled  # known to be symmetric
-        return chebyshev_sum(scaled, weights.view(-1, 1, 1) * signal).reshape(x.shape).to(x.dtype)
+        return chebyshev_sum(scaled, weights.view(-1, 1, 1) * signal).reshape(x.shape).to(precision)
 
     def components(self) -> Tensor:
         """The number of the connected component of every node, whatever the directions of edges, (nodes,)."""
@@ -196,6 +200,8 @@ class GraphAnalysis(Shown):
         They are those of the symmetric Laplacian, whatever the directions of edges, with the signs of the spectrum's
         rule and a mean square of 1 over the component; of a component of fewer nodes the rest is 0. Found once.
         """
+        if k < 0:
+            raise UsageError(f"the number of positions must be at least 0 (got {k})")
         if k not in self._positions and self._whole.edge_index.is_meta:
             self._positions[k] = self._components.new_empty(self._whole.nodes, k, dtype=torch.float64)
         elif k not in self._positions:
@@ -231,3 +237,8 @@ class GraphAnalysis(Shown):
             rows = order[(starts[chosen].unsqueeze(1) + place).clamp_max(len(order) - 1)]
             found.append(torch.where(there, rows, -1))
         return found
+
+
+def _orthogonal(kind: str) -> None:
+    if kind not in ("combinatorial", "symmetric"):
+        raise UsageError(f"orthogonal eigenvectors have combinatorial and symmetric; got {kind!r}")

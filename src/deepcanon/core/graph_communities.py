@@ -75,7 +75,11 @@ def louvain(graph: Graph, seed: int) -> Tensor:
     whole: Any = Undirected()
     whole.add_nodes_from(range(graph.nodes))
     ends, weights = graph.edge_index.T.tolist(), graph.weights().tolist()
-    whole.add_weighted_edges_from((a, b, w) for (a, b), w in zip(ends, weights, strict=True) if a <= b)
+    added: dict[tuple[int, int], float] = {}  # several edges between two nodes add up
+    for (a, b), weight in zip(ends, weights, strict=True):
+        if a <= b:
+            added[a, b] = added.get((a, b), 0.0) + weight
+    whole.add_weighted_edges_from((a, b, weight) for (a, b), weight in added.items())
     found = sorted(louvain_communities(whole, seed=seed), key=lambda nodes: (-len(nodes), min(nodes)))
     labels = torch.empty(graph.nodes, dtype=torch.long)
     for number, nodes in enumerate(found):
@@ -113,13 +117,17 @@ def ratio_cut(graph: Graph, labels: Tensor) -> float:
 
 def page_rank(graph: Graph, damping: float, tolerance: float = 1e-12, most: int = 1000) -> Tensor:
     """How often a random walk along the edges, which now and then begins anew anywhere, comes to each node."""
-    source, _ = graph.edge_index
     weights = graph.weights().double()
+    if not graph.nodes:
+        return weights
+    if not bool((weights >= 0).all()):
+        raise DataError("a random walk needs weights of edges of 0 or more; some are negative or not a number")
+    source, _ = graph.edge_index
     leaving = weights.new_zeros(graph.nodes).index_add(0, source, weights)
     share = torch.where(leaving > 0, leaving, 1.0).reciprocal()
     walk = graph.operator("adjacency", weight=weights * share[source])
     stuck = leaving == 0
-    rank = weights.new_full((graph.nodes,), 1 / max(1, graph.nodes))
+    rank = weights.new_full((graph.nodes,), 1 / graph.nodes)
     for _ in range(most):
         before = rank
         rank = damping * (walk @ rank + rank[stuck].sum() / graph.nodes) + (1 - damping) / graph.nodes

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core.display import Shown
-from deepcanon.core.errors import DataError
+from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.sparse import Sparse
 
 DENSE = 400
@@ -35,19 +35,38 @@ class Spectrum(Shown):
 
     def transform(self, x: Tensor) -> Tensor:
         """The graph Fourier transform of a signal (nodes, ...): its coefficient at every frequency, (k, ...)."""
-        return self.vectors.T @ x
+        return _mapped(self.vectors.T, x, "a signal on {} nodes has as many rows")
 
     def inverse(self, coefficients: Tensor) -> Tensor:
         """The signal (nodes, ...) with these coefficients, (k, ...)."""
-        return self.vectors @ coefficients
+        return _mapped(self.vectors, coefficients, "{} frequencies need as many coefficients")
 
     def filter(self, response: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """The signal with every frequency multiplied by its ``response``; those beyond the k smallest are lost."""
-        gains = response(self.values).reshape(-1, *[1] * (x.ndim - 1))
-        return self.inverse(gains * self.transform(x))
+        coefficients = self.transform(x)
+        gains = gains_of(response, self.values).to(coefficients.dtype)
+        return self.inverse(gains.reshape(-1, *[1] * (coefficients.ndim - 1)) * coefficients)
 
     def to(self, dtype: torch.dtype) -> Spectrum:
         return self if dtype == self.values.dtype else Spectrum(self.values.to(dtype), self.vectors.to(dtype))
+
+
+def _mapped(matrix: Tensor, x: Tensor, rule: str) -> Tensor:
+    """The product with a matrix along the first dimension, in the precision of ``x``, but single at the least."""
+    if not x.ndim or len(x) != matrix.shape[1]:
+        raise DataError(f"{rule.format(matrix.shape[1])}, got the shape {tuple(x.shape)}")
+    kind = torch.promote_types(x.dtype, torch.float32)
+    return torch.tensordot(matrix.to(kind), x.to(kind), dims=1)
+
+
+def gains_of(response: Callable[[Tensor], Tensor], frequencies: Tensor) -> Tensor:
+    """What each of the ``frequencies`` (k,) is multiplied by, (k,); a number is the same for all."""
+    gains = torch.as_tensor(response(frequencies), device=frequencies.device)
+    if gains.ndim and gains.shape != frequencies.shape:
+        raise UsageError(
+            f"a response gives a number for each of {len(frequencies)} frequencies, got the shape {tuple(gains.shape)}"
+        )
+    return gains.expand_as(frequencies)
 
 
 def smallest_eigenpairs(matrix: Sparse, k: int) -> Spectrum:

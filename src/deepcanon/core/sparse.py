@@ -194,7 +194,7 @@ class _EntryDots(torch.autograd.Function):
         ctx.pattern = pattern
         ctx.save_for_backward(left, right)
         pieces = zip(pattern.rows.split(PIECE), pattern.columns.split(PIECE), strict=True)
-        found = [(left.index_select(0, here) * right.index_select(0, there)).sum(-1) for here, there in pieces]
+        found = [left.index_select(0, here).mul_(right.index_select(0, there)).sum(-1) for here, there in pieces]
         return torch.cat(found) if found else left.new_zeros(0)
 
     @staticmethod

@@ -40,6 +40,8 @@ class Method(Model[B]):
     """Whether it is meant for a model that is trained already."""
     null: ClassVar[Mapping[str, Any]]
     """Constructor arguments with which it is the model that it wraps, bit for bit."""
+    null_name: ClassVar[str] = ""
+    """What the wrapped classifier alone is called; where it has a name, a run trains it, too, to compare."""
 
     def __init__(self, model: Model[Any]) -> None:
         super().__init__()

@@ -51,6 +51,7 @@ class Distillation(Method[Labeled]):
     """
 
     null: ClassVar[Mapping[str, Any]] = {"weight": 0.0, "teaching": 0.0}
+    null_name: ClassVar[str] = "the student alone"
 
     def __init__(
         self,

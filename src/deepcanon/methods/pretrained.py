@@ -54,6 +54,7 @@ class Pretrained(Method[Labeled]):
     """
 
     null: ClassVar[Mapping[str, Any]] = {"share": 0.0, "backbone": "fine-tuned"}
+    null_name: ClassVar[str] = "from scratch"
     supervised: ClassVar[Mapping[str, Any]] = {"share": 0.0, "backbone": "fine-tuned"}
 
     def __init__(

@@ -52,6 +52,7 @@ class WeakSupervision(Method[Voted]):
     """
 
     null: ClassVar[Mapping[str, Any]] = {"labels": "majority"}
+    null_name: ClassVar[str] = "trained on majority votes"
 
     def __init__(
         self,

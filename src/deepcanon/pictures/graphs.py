@@ -144,7 +144,7 @@ def _corners(axes: Axes, names: Sequence[str]) -> None:
         side = "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
         axes.annotate(name.replace(" ", "\n"), (x, y), ha=side, va="center", fontsize=8, fontweight="bold", color=color)
     axes.set_xlim(-1.5, 1.5)
-    axes.set_ylim(-1.1, 1.2)
+    axes.set_ylim(-1.2, 1.2)  # a name beyond the limits would not be drawn
 
 
 def _legend(names: Sequence[str], unknown: bool) -> list[Line2D]:

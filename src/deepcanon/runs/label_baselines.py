@@ -1,4 +1,4 @@
-"""Baselines of semi-supervised methods: the classifier without the unlabeled examples, and label spreading."""
+"""Baselines of methods: the same classifier without the method on the same labels, and a classical classifier."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from deepcanon.core import Blueprint, Labeled, Model, SemiBatch
+from deepcanon.core import Blueprint, Labeled, Model, SemiBatch, Voted
 from deepcanon.core.plural import counted
 from deepcanon.data import Dataset
 from deepcanon.pictures.bars import share_bars
@@ -45,14 +45,13 @@ class Baseline:
 
 
 def add_baselines(run: Run, asked: Blueprint, notify: Callable[[str], None] = lambda sentence: None) -> None:
-    """Train and keep the baselines of a run that has learned from few labels; of any other run there are none.
+    """Train and keep the baselines of a run of a method that is compared with them; of any other run there are none.
 
     ``asked`` is the blueprint of the run's model. The accuracies go into ``run.json``, a picture to the run's others.
     """
     from deepcanon.pictures import save
 
-    learned_from_few = run.info["model"]["model"] == asked.cls.name() and hasattr(asked.cls, "supervised")
-    if not learned_from_few or "baselines" in run.info or not isinstance(run.data.train, SemiBatch):
+    if run.info["model"]["model"] != asked.cls.name() or "baselines" in run.info or not _can_compare(run):
         return
     found = baselines(run.model, asked, run.data, run.settings, notify)
     if World().first:  # of several processes all train, and one writes
@@ -62,31 +61,45 @@ def add_baselines(run: Run, asked: Blueprint, notify: Callable[[str], None] = la
         run.folder.update(baselines={each.name: each.accuracy for each in found})
 
 
+def _can_compare(run: Run) -> bool:
+    """Whether there are few labels for a method that learns from others, or rows of numbers with classes for one."""
+    train, cls = run.data.train, type(run.model)
+    if hasattr(cls, "supervised"):
+        return isinstance(train, SemiBatch)
+    held = run.data.valid if run.data.test is None else run.data.test
+    numbers = isinstance(train, Labeled) and isinstance(train.x, Tensor) and train.x.is_floating_point()
+    return numbers and "classes" in run.data.sizes and type(train) in (Labeled, SemiBatch, Voted) and held is not None
+
+
 def baselines(
     method: Model[Any],
     asked: Blueprint,
-    data: Dataset[SemiBatch],
+    data: Dataset[Any],
     settings: Settings,
     notify: Callable[[str], None] = lambda sentence: None,
 ) -> list[Baseline]:
     """A trained method compared with learning from the labels without it, measured on the same held-out examples.
 
-    The same classifier is trained from the same start by the same settings on the labeled examples alone, once as they
-    are and once perturbed as the method perturbs; label spreading uses the unlabeled examples too.
+    The same classifier is trained from the same start by the same settings. Of a semi-supervised method that is on the
+    labeled examples alone, once as they are and once perturbed as the method perturbs, and label spreading uses the
+    unlabeled examples too; else a logistic regression stands next to it.
     """
     held = data.split("valid" if data.test is None else "test")
+    own: Any = type(method)
+    few = hasattr(own, "supervised")
+    cases = {"supervised": own.null, "supervised, same augmentation": own.supervised} if few else {}
     found = []
-    for name, changes in (
-        ("supervised", type(method).null),  # type: ignore[attr-defined]
-        ("supervised, same augmentation", type(method).supervised),  # type: ignore[attr-defined]
-    ):
+    for name, changes in (cases or {own.null_name: own.null}).items():
         notify(f"To compare, {name}: training on the {counted(len(data.train.x), 'labeled example')} alone ...")
         with kept():
             torch.manual_seed(settings["seed"])
             baseline = asked.changed(changes).build(data.model_sizes, data.name)
         fit(baseline, data, quiet=True, **settings)
         found.append(_baseline(name, _says(baseline), held))
-    found.append(_baseline("LabelSpreading (scikit-learn)", label_spreading(data), held))
+    if few:
+        found.append(_baseline("LabelSpreading (scikit-learn)", label_spreading(data), held))
+    else:
+        found.append(_baseline("LogisticRegression (scikit-learn)", logistic_regression(data), held))
     return [*found, _baseline(method.name(), _says(method), held)]
 
 
@@ -112,12 +125,31 @@ def label_spreading(data: Dataset[SemiBatch]) -> Predict:
     return best[1]
 
 
-def picture(baselines: list[Baseline], data: Dataset[SemiBatch]) -> Figure:
+def logistic_regression(data: Dataset[Labeled]) -> Predict:
+    """Scikit-learn's logistic regression on standardized features and the labels of the training, or votes."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    step = -(-len(data.train.x) // MOST)
+    x, y = data.train.x[::step].flatten(1).double().cpu().numpy(), data.train.y[::step].cpu().numpy()
+    if len(np.unique(y)) < 2:
+        return lambda rows: torch.nn.functional.one_hot(torch.full((len(rows),), int(y[0])), data.sizes["classes"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where classes are far apart it has no optimum, and what is reached is kept
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(x, y)
+    return _spread(model, data.sizes["classes"])
+
+
+def picture(baselines: list[Baseline], data: Dataset[Any]) -> Figure:
     """Decision regions side by side where examples are points in the plane, else the accuracies."""
-    title = f"{data.name}: {len(data.train.x)} labeled among {counted(len(data.train.unlabeled), 'unlabeled example')}"
+    title, others = data.name, data.train.x
+    if isinstance(data.train, SemiBatch):
+        others = data.train.unlabeled
+        title += f": {len(data.train.x)} labeled among {counted(len(others), 'unlabeled example')}"
     if data.train.x[0].numel() == 2 and data.kind != "images":
         maps = {f"{baseline.name}: {baseline.accuracy:.1%}": baseline.predict for baseline in baselines}
-        return decision_maps(maps, data.train.unlabeled, data.train.x, data.train.y, data.labels, title)
+        return decision_maps(maps, others, data.train.x, data.train.y, data.labels, title)
     return share_bars(
         {baseline.name: baseline.accuracy for baseline in baselines}, f"{title}, accuracy on held-out examples"
     )

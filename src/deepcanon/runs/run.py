@@ -376,7 +376,8 @@ class Run(ShownRun):
         return run
 
     def _add_baselines(self, asked: Blueprint, notify: Callable[[str], None]) -> None:
-        if hasattr(asked.cls, "supervised") and self.settings["evaluate"]:
+        compared = hasattr(asked.cls, "supervised") or getattr(asked.cls, "null_name", "")
+        if compared and self.settings["evaluate"]:
             from deepcanon.runs.label_baselines import add_baselines  # it draws, and matplotlib is slow to import
 
             add_baselines(self, asked, notify)
