@@ -17,9 +17,10 @@ from torch.utils.data import Dataset as TorchDataset
 from deepcanon.blueprints import blueprint, is_code
 from deepcanon.core import AnyBatch, Batch, Blueprint, Labeled, Model, PlainModule, Recipe, UsageError
 from deepcanon.core.named_code import load_named
+from deepcanon.core.reading import is_frame, reading_of
 from deepcanon.data import Batches, Dataset, of
 from deepcanon.data.suits import check_suits, default_data
-from deepcanon.diagnosis.patient import Patient
+from deepcanon.diagnosis.patient import Patient, evaluating
 from deepcanon.diagnosis.run_ends import start_of
 from deepcanon.optim import optimizer as optimizer_by_name
 from deepcanon.runs.run import Run
@@ -29,6 +30,9 @@ from deepcanon.train.trainer import Trainer
 
 WHOLE = 20_000
 """No more examples of a torch data set are read."""
+
+FEWEST = 4
+"""With fewer examples, two are no part of them that tells anything."""
 
 
 def admit(
@@ -45,6 +49,12 @@ def admit(
     given = dict(settings or {})
     if budget <= 0:
         raise UsageError(f"budget is a number of seconds above 0, got {budget}")
+    reading = reading_of(given)
+    if reading:
+        if not isinstance(data, str | Path) and not is_frame(data):
+            raise UsageError(f"{next(iter(reading))} says how a file or a data frame is read; leave it out of others")
+        data = of(data, **reading)
+        given = {name: value for name, value in given.items() if name not in reading}
     if _is_run(model):
         return _of_run(model if isinstance(model, Run) else Run(model), data, budget, given)
     if isinstance(model, str | Path) and is_code(str(model)):
@@ -118,8 +128,28 @@ def _plain(
         step=step,
         originals=tuple(module.parameters()),
         shuffled=_shuffled(data),
+        whole=_takes_all(twin, examples.train),
         budget=budget,
     )
+
+
+def _takes_all(module: nn.Module, examples: AnyBatch) -> bool:
+    """Whether a module takes all examples, and not two of them: it holds the edges between its rows, say."""
+    if not isinstance(examples, Batch) or len(examples) < FEWEST:
+        return False
+    model = copy.deepcopy(module)
+    with randomness.kept(), evaluating(model):
+        try:
+            model(*examples.select(torch.arange(2)).inputs)
+        except (RuntimeError, ValueError, IndexError, AssertionError):
+            try:
+                output = model(*examples.inputs)
+            except Exception:
+                return False
+            return isinstance(output, Tensor) and output.ndim > 0 and len(output) == len(examples)
+        except Exception:
+            return False
+    return False
 
 
 def _of_run(run: Run, data: Any, budget: float, given: dict[str, Any]) -> Patient:

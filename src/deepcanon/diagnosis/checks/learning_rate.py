@@ -35,7 +35,7 @@ LITTLE = 0.02
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    if patient.ours is not None and patient.by_turns and patient.ours.surrogate:
+    if (patient.by_turns and patient.without_fit) or (patient.is_game and patient.reference.finite):
         raise Skip("the loss does not measure fit")
     if patient.in_stages:
         raise Skip("it is trained in turns one after the other, whose losses are not comparable")

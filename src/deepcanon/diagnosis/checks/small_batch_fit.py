@@ -27,7 +27,7 @@ RATES = (1.0, 10.0, 0.1, 100.0, 0.01)
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    if patient.task == "none" or patient.baseline is None or patient.by_turns:
+    if patient.task == "none" or patient.baseline is None or patient.by_turns or patient.whole:
         raise Skip("there is nothing to learn by heart, or the loss of a constant answer is not known")
     if not is_stuck(patient, patient.reference) or not is_stuck(patient, patient.second_reference):
         return

@@ -31,7 +31,7 @@ SQUASHING = (nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.Hardsigmoid, nn.Softsign)
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    if patient.ours is not None and (patient.ours.surrogate or patient.ours.relates_examples):
+    if patient.without_fit or (patient.ours is not None and patient.ours.relates_examples):
         raise Skip("the loss does not measure fit, so that it cannot be stuck")
     if patient.ours is not None and patient.by_turns and len(patient.ours.turns()) > 1:
         raise Skip("it is trained in several turns")

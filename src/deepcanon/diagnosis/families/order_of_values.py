@@ -95,7 +95,8 @@ def predicts_next_token(model: Any, batch: AnyBatch) -> bool:
         return False
     if isinstance(model, Model):
         return bool(model.causal)
-    return _are_tokens(batch) and torch.equal(batch.y[:, :-1], batch.x[:, 1:])  # type: ignore[union-attr]
+    x, y = batch.x, batch.labels
+    return y is not None and x.ndim <= 3 and y.shape == x.shape and torch.equal(y[:, :-1], x[:, 1:])
 
 
 def predicted_token(patient: Patient) -> str:
@@ -112,10 +113,11 @@ def predicted_token(patient: Patient) -> str:
     if len(seen) != 1:
         return ""
     tokens, scores = seen[0]
-    if tokens.is_floating_point() or tokens.ndim != 2 or scores.ndim != 3 or scores.shape[:2] != tokens.shape:
+    if tokens.is_floating_point() or tokens.ndim != 2:
         return ""
-    pull: Tensor | None = torch.autograd.grad(loss, scores, allow_unused=True)[0]
-    if pull is None:
+    slope: Tensor | None = torch.autograd.grad(loss, scores, allow_unused=True)[0]
+    pull = None if slope is None else by_position(slope, *tokens.shape)
+    if pull is None or pull.ndim != 3:
         return ""
     pulled, wanted = pull.abs().sum(-1) > 0, pull.argmin(-1)
     for name, other in (("same", tokens), ("next", tokens.roll(-1, 1))):
@@ -156,18 +158,6 @@ def _outputs_kept(model: nn.Module, seen: list[tuple[Tensor, Tensor]]) -> Iterat
         hook.remove()
 
 
-def _are_tokens(batch: Any) -> bool:
-    labels = batch.labels
-    return (
-        labels is not None
-        and not batch.x.is_floating_point()
-        and labels.shape == batch.x.shape
-        and labels.dtype == batch.x.dtype
-        and batch.x.ndim == 2
-        and batch.x.shape[1] > 2
-    )
-
-
 @torch.no_grad()
 def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, int] | None:
     """The first output of a sequence that changes, if only by a bit, when later positions are changed.
@@ -181,7 +171,7 @@ def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, in
     model = given_batch(model, few) if isinstance(model, Model) else model
     before = _outputs(model, few)
     length = few.x.shape[1]
-    if before is None or before.shape[1] != length:
+    if before is None:
         return None
     places = _spread(length - 1)
     for place in places:
@@ -198,9 +188,24 @@ def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, in
 
 
 def _outputs(model: nn.Module, batch: AnyBatch) -> Tensor | None:
+    """The outputs of each position, (B, T, ...); None where there are none."""
     found = model(*batch.inputs)
     found = found[0] if isinstance(found, tuple) else found
-    return found.double() if isinstance(found, Tensor) and found.ndim >= 2 and found.is_floating_point() else None
+    if not isinstance(found, Tensor) or not found.is_floating_point():
+        return None
+    placed = by_position(found.double(), len(batch), batch.x.shape[1])
+    return None if placed is None else placed.reshape(*placed.shape[:2], -1)
+
+
+def by_position(output: Tensor, rows: int, length: int) -> Tensor | None:
+    """An output of each position, (B, T, ...), also of one that is flat, (B T, V), or has scores first, (B, V, T)."""
+    if output.ndim >= 2 and output.shape[:2] == (rows, length):
+        return output
+    if output.ndim == 3 and (output.shape[0], output.shape[2]) == (rows, length):
+        return output.transpose(1, 2)
+    if output.ndim == 2 and len(output) == rows * length:
+        return output.reshape(rows, length, -1)
+    return None
 
 
 def _another(x: Tensor) -> Tensor:
