@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from deepcanon.blueprints import blueprint, is_code
 from deepcanon.core import AnyBatch, Batch, Blueprint, Labeled, Model, PlainModule, Recipe, UsageError
 from deepcanon.core.named_code import load_named
 from deepcanon.core.reading import is_frame, reading_of
-from deepcanon.data import Batches, Dataset, of
+from deepcanon.data import Batches, Dataset, from_tensors, of
 from deepcanon.data.suits import check_suits, default_data
+from deepcanon.data.torch_datasets import parts_of
 from deepcanon.diagnosis.patient import Patient, evaluating
 from deepcanon.diagnosis.run_ends import start_of
 from deepcanon.optim import optimizer as optimizer_by_name
@@ -61,7 +64,7 @@ def admit(
         model = _built(str(model), data, loss)
     if isinstance(model, str | Path | Blueprint) or (isinstance(model, type) and issubclass(model, Model)):
         asked = blueprint(str(model) if isinstance(model, Path) else model)
-        data = default_data(asked) if data is None else of(data)
+        data = default_data(asked) if data is None else _of_any(data)
         check_suits(asked, data)
         with randomness.kept():
             randomness.seed_all(given.get("seed", 0))
@@ -82,7 +85,7 @@ def _of_ours(
 ) -> Patient:
     if loss is not None:
         raise UsageError(f"{type(model).__name__} has a loss of its own; leave out the other one")
-    examples = data if isinstance(data, Dataset) else of(data)
+    examples = _of_any(data)
     if isinstance(data, DataLoader) and data.batch_size is not None:
         given.setdefault("batch_size", data.batch_size)
     if isinstance(optimizer, str):
@@ -205,6 +208,23 @@ def _made(optimizer: Any, model: nn.Module, settings: Any) -> torch.optim.Optimi
     if not trained:
         trained = [nn.Parameter(torch.zeros(1))]  # nothing is trained, which a check says
     return optimizer_by_name(settings["optimizer"], trained, settings["lr"])
+
+
+def _of_any(data: Any) -> Dataset[Any]:
+    """The data set that this is; arrays may hold NaN and infinite values, which a check names."""
+    if not isinstance(data, tuple | list | TorchDataset | DataLoader) and not _is_array(data):
+        return of(data)
+    parts = [torch.as_tensor(part) for part in parts_of(data)]
+    bad = [part.isfinite().logical_not() if part.is_floating_point() else None for part in parts]
+    if not any(where is not None and bool(where.any()) for where in bad):
+        return of(data)
+    mended = from_tensors(*(part.nan_to_num(0.0, 0.0, 0.0) if part.is_floating_point() else part for part in parts))
+    train: Any = mended.train
+    for name, part, where in zip(("x", "y"), parts, bad, strict=False):
+        value = getattr(train, name)
+        if where is not None and value.numel() == part.numel():
+            train = replace(train, **{name: torch.where(where.reshape(value.shape), math.nan, value)})
+    return replace(mended, train=train)
 
 
 def _shuffled(data: Any) -> bool:
