@@ -291,7 +291,7 @@ def left_alone(model: Any, optimizer: Any) -> Iterator[None]:
     """Whatever a user's step does to the things themselves, afterwards they are as they were, bit for bit."""
     modules = model if isinstance(model, nn.Module) else None
     weights = {} if modules is None else {key: value.clone() for key, value in modules.state_dict().items()}
-    slots = [] if modules is None else [(p, p.grad, p.requires_grad) for p in modules.parameters()]
+    slots = [] if modules is None else [(p, p.grad, _cloned(p.grad), p.requires_grad) for p in modules.parameters()]
     modes = [] if modules is None else [(each, each.training) for each in modules.modules()]
     state = copy.deepcopy(optimizer.state_dict()) if isinstance(optimizer, torch.optim.Optimizer) else None
     with randomness.kept():
@@ -300,13 +300,19 @@ def left_alone(model: Any, optimizer: Any) -> Iterator[None]:
         finally:
             if modules is not None and _changed(modules.state_dict(), weights):
                 modules.load_state_dict(weights)
-            for parameter, gradient, wanted in slots:
+            for parameter, gradient, values, wanted in slots:
+                if gradient is not None and values is not None and not torch.equal(gradient, values):
+                    gradient.copy_(values)
                 parameter.grad = gradient
                 parameter.requires_grad_(wanted)
             for module, training in modes:
                 module.training = training
             if state is not None and str(optimizer.state_dict()) != str(state):
                 optimizer.load_state_dict(state)
+
+
+def _cloned(gradient: Tensor | None) -> Tensor | None:
+    return None if gradient is None or gradient.layout != torch.strided else gradient.clone()
 
 
 def _changed(now: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> bool:

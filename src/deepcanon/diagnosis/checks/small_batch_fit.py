@@ -1,7 +1,7 @@
 """Fit of a small batch: a model that learns can learn sixteen examples by heart.
 
 Measured, where a training does not learn and no other check has found why: the loss on sixteen examples after 200 steps
-with dropout and weight decay off, for the best of five rates around the training's own, by that of the best constant
+with dropout and weight decay off, for the best of rates around the training's own, by that of the best constant
 answer. Alarmed above 0.7 for two draws of the examples: the fault is in the structure (the path from input to loss, or
 too narrow a layer), not in the settings; or, where standardized inputs are learned, in their scale. Karpathy, A recipe
 for training neural networks, 2019, https://karpathy.github.io/2019/04/25/recipe/.
@@ -17,6 +17,7 @@ from torch import nn
 from deepcanon.diagnosis.checks.input_scale import standardized_inputs
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.rates import factors_of_healthy_steps
 from deepcanon.diagnosis.repair import is_stuck
 from deepcanon.diagnosis.repairs import no_decay, no_dropout
 from deepcanon.diagnosis.trial import Change
@@ -66,7 +67,7 @@ def _left(patient: Patient, seed: int) -> float:
         return 0.0
     size = {"batch_size": min(EXAMPLES, len(chosen))}
     ends = []
-    for rate in RATES:
+    for rate in (*RATES, *factors_of_healthy_steps(patient, max(RATES))):
         change = Change(f"few x {rate:g}", rate=rate, on_model=_bare, on_optimizer=no_decay, settings=size)
         ends.append(few.train(STEPS, seed=seed, change=change).last / few.baseline)
         if ends[-1] < LEFT:

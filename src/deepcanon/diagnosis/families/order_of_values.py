@@ -20,6 +20,10 @@ PLACES = 24
 """At how many positions, spread over all, a later value is changed."""
 
 
+ROUNDED = 16 * torch.finfo(torch.float32).eps
+"""The share of an output that rounding may change: some models compute by groups that depend on the values."""
+
+
 class Leak(NamedTuple):
     """A prediction that depends on what it must not know: ``at`` this position, on the value at ``source``."""
 
@@ -41,7 +45,7 @@ def predicts_in_order(model: Any) -> bool:
 def leak_of_table(model: Any, batch: AnyBatch) -> tuple[Leak | None, int]:
     """The first leak among the logits of values, and how many positions were tried.
 
-    The logits of a value must keep every bit when it and those that are drawn later are changed.
+    The logits of a value must stay, but for rounding, when it and those that are drawn later are changed.
     """
     few = batch.select(torch.arange(min(ROWS, len(batch))))
     model = given_batch(stirred(copy.deepcopy(model).eval()), few)
@@ -78,15 +82,24 @@ def _depends(model: Any, x: Tensor, at: int, rank: Tensor) -> Leak | None:
     later = rank >= rank[at]
     other = torch.where(later, _another(x), x)
     after = _logits(model, other, at)
-    if torch.equal(before, after):
+    if not _moved(before, after):
         return None
     for source in torch.nonzero(later).flatten().tolist():
         single = x.clone()
         single[:, source] = other[:, source]
-        change = float((_logits(model, single, at) - before).abs().max())
-        if change > 0:
-            return Leak(at, source, change)
+        found = _logits(model, single, at)
+        if _moved(before, found):
+            return Leak(at, source, float((found - before).abs().max()))
     return Leak(at, at, float((after - before).abs().max()))
+
+
+def _rounding(values: Tensor) -> float:
+    """What sums of single precision may differ by that are added up in another order."""
+    return ROUNDED * float(values.abs().max())
+
+
+def _moved(before: Tensor, after: Tensor) -> bool:
+    return bool((after - before).abs().max() > _rounding(before))
 
 
 def predicts_next_token(model: Any, batch: AnyBatch) -> bool:
@@ -160,7 +173,7 @@ def _outputs_kept(model: nn.Module, seen: list[tuple[Tensor, Tensor]]) -> Iterat
 
 @torch.no_grad()
 def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, int] | None:
-    """The first output of a sequence that changes, if only by a bit, when later positions are changed.
+    """The first output of a sequence that changes by more than rounding when later positions are changed.
 
     None where the outputs are not one for each position.
     """
@@ -180,9 +193,10 @@ def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, in
         other = replace(few, x=torch.where(later, _another(few.x), few.x))
         after = _outputs(model, other)
         assert after is not None
-        change = (after[:, : place + 1] - before[:, : place + 1]).abs()
-        if bool((change > 0).any()):
-            at = int(torch.nonzero(change.flatten(2).amax((0, 2)) > 0)[0])
+        known = (before[:, : place + 1], after[:, : place + 1])
+        if _moved(*known):
+            change = (known[0] - known[1]).abs()
+            at = int(torch.nonzero(change.amax((0, 2)) > _rounding(known[0]))[0])
             return Leak(at, place + 1, float(change.max())), len(places)
     return None, len(places)
 
