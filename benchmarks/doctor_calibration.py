@@ -212,9 +212,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=5.0, help="a training takes no longer")
-    parser.add_argument(
-        "--processor-time", action="store_true", help="seconds of processor time, on a busy machine"
-    )
+    parser.add_argument("--processor-time", action="store_true", help="seconds of processor time, on a busy machine")
     parser.add_argument("--part", default="1/1", help="one of so many parts of the trainings: 2/4")
     parser.add_argument("--only", nargs="+", help="models by name")
     parser.add_argument(

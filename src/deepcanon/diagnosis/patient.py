@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, Labeled, Model
 from deepcanon.data import Dataset
 from deepcanon.diagnosis import clock
+from deepcanon.diagnosis.anatomy import reached
 from deepcanon.diagnosis.trial import (
     LEAST_STEPS,
     MOST_STEPS,
@@ -27,7 +28,6 @@ from deepcanon.diagnosis.trial import (
     before_steps,
     train_ours,
 )
-from deepcanon.diagnosis.anatomy import reached
 from deepcanon.diagnosis.watching import captured_loss, sent_backward, watched
 from deepcanon.train import randomness
 
