@@ -143,3 +143,40 @@ def test_every_check_has_a_stage_and_an_explanation() -> None:
         assert len(explain(check.name.replace("_", "-")).splitlines()) > 3
     with pytest.raises(UsageError, match="did you mean"):
         explain("learning_rte")
+
+
+def test_a_module_of_all_rows_at_once_is_examined_as_a_whole() -> None:
+    """A graph network that holds its edges takes all nodes, in their order, and no part of them."""
+
+    class Nodes(nn.Module):
+        def __init__(self, end: nn.Module) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.register_buffer("edges", torch.eye(40) * 0.5 + torch.eye(40).roll(3, 0) * 0.5)
+            self.one, self.two, self.end = nn.Linear(10, 16), nn.Linear(16, 3), end
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.end(self.edges @ self.two((self.edges @ self.one(x)).relu()))
+            return out
+
+    for end, wanted in ((nn.Identity(), []), (nn.Softmax(1), ["softmax before cross-entropy"])):
+        report = dc.doctor(Nodes(end), (X[:40], torch.arange(40) % 3), loss=CROSS_ENTROPY, optimizer="adam", lr=0.01)
+        assert [finding.cause for finding in report] == wanted
+        assert not any("could not" in reason for reason in report.skipped.values()), report.skipped
+
+
+@pytest.mark.parametrize("model", ["mlp", "vae"])
+def test_nan_in_the_arrays_of_a_model_of_the_catalogue_is_named(model: str) -> None:
+    x = X.clone()
+    x[3, 2] = torch.nan
+    report = dc.doctor(model, (x, CLASSES) if model == "mlp" else x, budget=5)
+    assert [finding.cause for finding in report] == ["non-finite inputs"]
+
+
+def test_options_say_how_a_file_is_read(tmp_path: Any) -> None:
+    rows = [f"{a:.3f},{b:.3f},{'yes' if a > b else 'no'}" for a, b in X[:120, :2].tolist()]
+    file = tmp_path / "table.csv"
+    file.write_text("\n".join(["a,b,kind", *rows]))
+    assert dc.doctor("logistic_regression", file, target="kind", budget=5).healthy
+    with pytest.raises(UsageError, match="leave it out"):
+        dc.doctor("mlp", (X, CLASSES), target="kind")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,11 @@ from torch.utils.data import Dataset as TorchDataset
 from deepcanon.blueprints import blueprint, is_code
 from deepcanon.core import AnyBatch, Batch, Blueprint, Labeled, Model, PlainModule, Recipe, UsageError
 from deepcanon.core.named_code import load_named
-from deepcanon.data import Batches, Dataset, of
+from deepcanon.core.reading import is_frame, reading_of
+from deepcanon.data import Batches, Dataset, from_tensors, of
 from deepcanon.data.suits import check_suits, default_data
-from deepcanon.diagnosis.patient import Patient
+from deepcanon.data.torch_datasets import parts_of
+from deepcanon.diagnosis.patient import Patient, evaluating
 from deepcanon.diagnosis.run_ends import start_of
 from deepcanon.optim import optimizer as optimizer_by_name
 from deepcanon.runs.run import Run
@@ -29,6 +33,9 @@ from deepcanon.train.trainer import Trainer
 
 WHOLE = 20_000
 """No more examples of a torch data set are read."""
+
+FEWEST = 4
+"""With fewer examples, two are no part of them that tells anything."""
 
 
 def admit(
@@ -45,13 +52,19 @@ def admit(
     given = dict(settings or {})
     if budget <= 0:
         raise UsageError(f"budget is a number of seconds above 0, got {budget}")
+    reading = reading_of(given)
+    if reading:
+        if not isinstance(data, str | Path) and not is_frame(data):
+            raise UsageError(f"{next(iter(reading))} says how a file or a data frame is read; leave it out of others")
+        data = of(data, **reading)
+        given = {name: value for name, value in given.items() if name not in reading}
     if _is_run(model):
         return _of_run(model if isinstance(model, Run) else Run(model), data, budget, given)
     if isinstance(model, str | Path) and is_code(str(model)):
         model = _built(str(model), data, loss)
     if isinstance(model, str | Path | Blueprint) or (isinstance(model, type) and issubclass(model, Model)):
         asked = blueprint(str(model) if isinstance(model, Path) else model)
-        data = default_data(asked) if data is None else of(data)
+        data = default_data(asked) if data is None else _of_any(data)
         check_suits(asked, data)
         with randomness.kept():
             randomness.seed_all(given.get("seed", 0))
@@ -72,7 +85,7 @@ def _of_ours(
 ) -> Patient:
     if loss is not None:
         raise UsageError(f"{type(model).__name__} has a loss of its own; leave out the other one")
-    examples = data if isinstance(data, Dataset) else of(data)
+    examples = _of_any(data)
     if isinstance(data, DataLoader) and data.batch_size is not None:
         given.setdefault("batch_size", data.batch_size)
     if isinstance(optimizer, str):
@@ -118,8 +131,28 @@ def _plain(
         step=step,
         originals=tuple(module.parameters()),
         shuffled=_shuffled(data),
+        whole=_takes_all(twin, examples.train),
         budget=budget,
     )
+
+
+def _takes_all(module: nn.Module, examples: AnyBatch) -> bool:
+    """Whether a module takes all examples, and not two of them: it holds the edges between its rows, say."""
+    if not isinstance(examples, Batch) or len(examples) < FEWEST:
+        return False
+    model = copy.deepcopy(module)
+    with randomness.kept(), evaluating(model):
+        try:
+            model(*examples.select(torch.arange(2)).inputs)
+        except (RuntimeError, ValueError, IndexError, AssertionError):
+            try:
+                output = model(*examples.inputs)
+            except Exception:
+                return False
+            return isinstance(output, Tensor) and output.ndim > 0 and len(output) == len(examples)
+        except Exception:
+            return False
+    return False
 
 
 def _of_run(run: Run, data: Any, budget: float, given: dict[str, Any]) -> Patient:
@@ -175,6 +208,23 @@ def _made(optimizer: Any, model: nn.Module, settings: Any) -> torch.optim.Optimi
     if not trained:
         trained = [nn.Parameter(torch.zeros(1))]  # nothing is trained, which a check says
     return optimizer_by_name(settings["optimizer"], trained, settings["lr"])
+
+
+def _of_any(data: Any) -> Dataset[Any]:
+    """The data set that this is; arrays may hold NaN and infinite values, which a check names."""
+    if not isinstance(data, tuple | list | TorchDataset | DataLoader) and not _is_array(data):
+        return of(data)
+    parts = [torch.as_tensor(part) for part in parts_of(data)]
+    bad = [part.isfinite().logical_not() if part.is_floating_point() else None for part in parts]
+    if not any(where is not None and bool(where.any()) for where in bad):
+        return of(data)
+    mended = from_tensors(*(part.nan_to_num(0.0, 0.0, 0.0) if part.is_floating_point() else part for part in parts))
+    train: Any = mended.train
+    for name, part, where in zip(("x", "y"), parts, bad, strict=False):
+        value = getattr(train, name)
+        if where is not None and value.numel() == part.numel():
+            train = replace(train, **{name: torch.where(where.reshape(value.shape), math.nan, value)})
+    return replace(mended, train=train)
 
 
 def _shuffled(data: Any) -> bool:
@@ -241,7 +291,7 @@ def left_alone(model: Any, optimizer: Any) -> Iterator[None]:
     """Whatever a user's step does to the things themselves, afterwards they are as they were, bit for bit."""
     modules = model if isinstance(model, nn.Module) else None
     weights = {} if modules is None else {key: value.clone() for key, value in modules.state_dict().items()}
-    slots = [] if modules is None else [(p, p.grad, p.requires_grad) for p in modules.parameters()]
+    slots = [] if modules is None else [(p, p.grad, _cloned(p.grad), p.requires_grad) for p in modules.parameters()]
     modes = [] if modules is None else [(each, each.training) for each in modules.modules()]
     state = copy.deepcopy(optimizer.state_dict()) if isinstance(optimizer, torch.optim.Optimizer) else None
     with randomness.kept():
@@ -250,13 +300,19 @@ def left_alone(model: Any, optimizer: Any) -> Iterator[None]:
         finally:
             if modules is not None and _changed(modules.state_dict(), weights):
                 modules.load_state_dict(weights)
-            for parameter, gradient, wanted in slots:
+            for parameter, gradient, values, wanted in slots:
+                if gradient is not None and values is not None and not torch.equal(gradient, values):
+                    gradient.copy_(values)
                 parameter.grad = gradient
                 parameter.requires_grad_(wanted)
             for module, training in modes:
                 module.training = training
             if state is not None and str(optimizer.state_dict()) != str(state):
                 optimizer.load_state_dict(state)
+
+
+def _cloned(gradient: Tensor | None) -> Tensor | None:
+    return None if gradient is None or gradient.layout != torch.strided else gradient.clone()
 
 
 def _changed(now: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> bool:

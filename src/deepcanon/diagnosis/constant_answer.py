@@ -30,8 +30,9 @@ def constant_answer(patient: Patient) -> float | None:
     if patient.criterion is None or not isinstance(split, Batch):
         return None
     with evaluating(patient.model):
-        output = patient.outputs(patient.model, split.select(torch.arange(min(2, len(split)))))
-        if not isinstance(output, Tensor) or len(output) > 2:
+        some = split if patient.whole else split.select(torch.arange(min(2, len(split))))
+        output = patient.outputs(patient.model, some)
+        if not isinstance(output, Tensor) or len(output) > len(some):
             return None
         losses = []
         for answer in _answers(y, tuple(output.shape[1:])):

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, Labeled, Model
 from deepcanon.data import Dataset
 from deepcanon.diagnosis import clock
+from deepcanon.diagnosis.anatomy import reached
 from deepcanon.diagnosis.trial import (
     LEAST_STEPS,
     MOST_STEPS,
@@ -27,7 +28,7 @@ from deepcanon.diagnosis.trial import (
     before_steps,
     train_ours,
 )
-from deepcanon.diagnosis.watching import captured_loss, watched
+from deepcanon.diagnosis.watching import captured_loss, sent_backward, watched
 from deepcanon.train import randomness
 
 COUNTERS = ("number", "step", "n", "i", "iteration", "it", "count")
@@ -35,6 +36,9 @@ COUNTERS = ("number", "step", "n", "i", "iteration", "it", "count")
 
 SHARE = 15
 """The reference course takes about this part of the budget at most."""
+
+ROUNDS = 12
+"""A step of the user's own shows within so many calls which losses it has: some players move every fifth time only."""
 
 EXAMPLES = 128
 """How many examples a check of one batch uses."""
@@ -72,6 +76,8 @@ class Patient:
     originals: tuple[nn.Parameter, ...] = ()
     """The parameters of the user's own model, which a function that closes over it may still reach."""
     shuffled: bool = True
+    whole: bool = False
+    """Whether the module takes all examples at once, in their order, and no part of them: the nodes of a graph."""
     budget: float = 60.0
     thorough: bool = False
     """Whether checks go on after the first cause, and those that only suggest are made, too."""
@@ -99,6 +105,29 @@ class Patient:
     def in_stages(self) -> bool:
         """Whether it is trained by turns one after the other, of which a short trial sees some only."""
         return self.ours is not None and self.by_turns and any(turn.share != (0.0, 1.0) for turn in self.ours.turns())
+
+    @cached_property
+    def is_game(self) -> bool:
+        """Whether a user's own step descends on several losses of different parameters, as that of a GAN does."""
+        if self.step is None or self.optimizer is None:
+            return False
+        model, optimizer = self.twins()
+        for number, batch in zip(range(1, ROUNDS + 1), self.batches(), strict=False):
+            players: set[frozenset[int]] = set()
+
+            def look(loss: Tensor, found: set[frozenset[int]] = players) -> None:
+                found.add(frozenset(id(leaf) for leaf in reached(loss) if isinstance(leaf, nn.Parameter)))
+
+            with randomness.kept():
+                sent_backward(partial(self.call_step, model, optimizer, batch, number), look)
+            if len(players) > 1:
+                return True
+        return False
+
+    @property
+    def without_fit(self) -> bool:
+        """Whether the loss does not measure fit: a surrogate, or the losses of several players added up."""
+        return (self.ours is not None and self.ours.surrogate) or self.is_game
 
     @property
     def train_split(self) -> AnyBatch:
@@ -146,6 +175,8 @@ class Patient:
     def batch(self, size: int = EXAMPLES, seed: int = 0) -> AnyBatch:
         """So many training examples, drawn at random; of a graph, the graph."""
         split = self.train_split
+        if self.whole:
+            return split
         order = torch.randperm(len(split), generator=torch.Generator().manual_seed(seed))
         chosen: AnyBatch = split.select(order[:size])
         return chosen
@@ -156,6 +187,8 @@ class Patient:
         size = int(change.settings.get("batch_size", self.settings["batch_size"]))
         shuffled = self.shuffled if change.shuffled is None else change.shuffled
         generator = torch.Generator().manual_seed(seed)
+        while self.whole:
+            yield split
         while True:
             order = split.order(size, generator) if shuffled else torch.arange(len(split))
             for start in range(0, len(order), size):

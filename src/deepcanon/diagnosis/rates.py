@@ -8,12 +8,17 @@ from typing import Any
 
 import torch
 
+from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.patient import Patient
-from deepcanon.diagnosis.trial import Change
+from deepcanon.diagnosis.repairs import times
+from deepcanon.diagnosis.trial import UNCHANGED, Change
 
 STEPS, FEWEST, LOWEST, HIGHEST = 90, 40, 1e-4, 1e4
 """The range test goes through so many steps, fewer of a slow training, from so small a multiple of a rate to so large a
 one."""
+
+SEEN = 1e-7
+"""Steps that are a smaller share of the weights are lost in rounding."""
 
 SMOOTHED, EXPLODED = 0.8, 3.0
 """The loss is smoothed by this factor; at so many times its first value it has exploded."""
@@ -51,9 +56,9 @@ def range_test(patient: Patient, around: float) -> dict[str, Any]:
     }
 
 
-def update_ratio(patient: Patient, steps: int = 5) -> float | None:
+def update_ratio(patient: Patient, steps: int = 5, change: Change = UNCHANGED) -> float | None:
     """How far one step moves a weight matrix, by its norm: the median over the matrices."""
-    course = patient.train(steps)
+    course = patient.train(steps, change=change)
     before = dict(patient.model.named_parameters())
     ratios = []
     for name, after in course.model.named_parameters():
@@ -62,3 +67,18 @@ def update_ratio(patient: Patient, steps: int = 5) -> float | None:
         if after.requires_grad and after.ndim >= 2 and size > 0:
             ratios.append(float((after.detach() - start).norm()) / size / steps)
     return statistics.median(ratios) if ratios else None
+
+
+def factors_of_healthy_steps(patient: Patient, beyond: float) -> list[float]:
+    """What a rate is multiplied by for steps of a healthy size: a tenth of the largest, and the largest.
+
+    Only factors above ``beyond``: powers of ten around the training's own rate find nothing near one that is far too
+    low. A step that rounding swallows is measured at a higher rate.
+    """
+    largest = thresholds.of("learning_rate", "update").healthy_high
+    for factor in (1.0, 1e3, 1e6):
+        update = update_ratio(patient, change=times(factor) if factor > 1 else UNCHANGED)
+        if update is not None and SEEN < update < math.inf:
+            found = (float(f"{share * factor * largest / update:.2g}") for share in (0.1, 1.0))
+            return [each for each in found if each > beyond]
+    return []

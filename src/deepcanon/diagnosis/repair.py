@@ -111,6 +111,8 @@ def is_stuck(patient: Patient, course: Course) -> bool:
     """Whether a course ends no better than the best constant answer; where that is not known, than without learning."""
     if not course.finite:
         return True
+    if patient.is_game:
+        return False  # what one player wins the other loses
     if patient.baseline is not None and patient.baseline > 0:
         return course.last > (1 - STUCK) * patient.baseline
     still = patient.still.last

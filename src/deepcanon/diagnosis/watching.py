@@ -68,6 +68,19 @@ def captured_loss(call: Callable[[], Any]) -> Tensor | None:
     return None
 
 
+def sent_backward(call: Callable[[], Any], look: Callable[[Tensor], Any]) -> None:
+    """Make a call as it is, and look at every loss that it sends backward, with its graph."""
+    original = torch.autograd.backward
+
+    def backward(tensors: Any, *others: Any, **more: Any) -> None:
+        for root in [tensors] if isinstance(tensors, Tensor) else tensors:
+            look(root)
+        original(tensors, *others, **more)
+
+    with backward_replaced(backward):
+        call()
+
+
 @contextmanager
 def watched(optimizer: torch.optim.Optimizer, norms: bool = False) -> Iterator[Watched]:
     """What a step does with this optimizer, while it runs as it is; ``norms`` asks for those of gradients, too."""

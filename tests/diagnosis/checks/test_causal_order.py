@@ -100,3 +100,32 @@ def test_a_model_whose_loss_forgets_to_shift_is_named() -> None:
     report = report_of("causal_order", "lstm", "text", methods={"loss": loss})
     assert causes(report) == ["causality leak"]
     assert "shift" in next(iter(report)).advice
+
+
+class ScoresFirst(Reader):
+    """As ``cross_entropy`` takes sequences: scores before positions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).transpose(1, 2)
+
+
+class Flat(Reader):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).flatten(0, 1)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_outputs_may_have_scores_first_or_be_flat(both: bool) -> None:
+    text = torch.randint(8, (64, 13), generator=torch.Generator().manual_seed(0))
+    data, wanted = (text[:, :-1], text[:, 1:]), ["causality leak"] if both else []
+    assert causes(report_of("causal_order", ScoresFirst(both), data, loss=nn.CrossEntropyLoss())) == wanted
+    flat = report_of("causal_order", Flat(both), data, loss=lambda o, y: functional.cross_entropy(o, y.flatten()))
+    assert causes(flat) == wanted
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_series_is_held_to_its_order(both: bool) -> None:
+    series = torch.randn(32, 13, 1, generator=torch.Generator().manual_seed(0))
+    model = nn.Sequential(nn.Conv1d(12, 12, 1), nn.Linear(1, 1)) if both else nn.Sequential(nn.Linear(1, 1))
+    report = report_of("causal_order", model, (series[:, :-1], series[:, 1:]), loss=nn.MSELoss())
+    assert causes(report) == (["causality leak"] if both else [])

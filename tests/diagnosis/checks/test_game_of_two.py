@@ -61,3 +61,10 @@ def test_variety_knows_what_samples_leave_out() -> None:
     half, whole = variety(Half(), Batch(x)), variety(Whole(), Batch(x))
     assert half["missed"] > 0.2 > whole["missed"]
     assert whole["spread"] == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.slow
+def test_samples_that_are_thrown_away_have_too_high_a_rate() -> None:
+    report = report_of("game_of_two", "gan", "moons", steps=300, lr=0.3)
+    assert causes(report) == ["learning rate too high"]
+    assert next(iter(report)).change["lr"] < 0.3

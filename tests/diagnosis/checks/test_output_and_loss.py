@@ -66,3 +66,13 @@ def test_an_end_that_no_activation_has_is_measured() -> None:
 def test_an_optimizer_that_ascends_is_seen() -> None:
     model = net()
     assert causes("output_and_loss", model, optimizer=sgd(model, maximize=True)) == ["loss with the wrong sign"]
+
+
+def test_log_probabilities_are_not_drawn_to_probabilities() -> None:
+    shares = torch.softmax(X[:, :3], 1)
+    model = nn.Sequential(net(), nn.LogSoftmax(1))
+    assert causes("output_and_loss", model, (X, shares), loss=nn.KLDivLoss(reduction="batchmean")) == []
+    rectified = nn.Sequential(net(1), nn.ReLU())
+    assert causes("output_and_loss", rectified, (X, TARGETS), loss=lambda o, y: (o - y).abs().mean()) == [
+        "output cannot reach targets"
+    ]

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import softplus
 
 from deepcanon.core import Labeled, Terms
 from deepcanon.core.toy_classifier import ToyClassifier
-from tests.diagnosis.checks.plain import adam, causes, net
+from tests.diagnosis.checks.plain import X, adam, causes, net, report
 from tests.diagnosis.checks.planted import causes as causes_of
 from tests.diagnosis.checks.planted import report_of
 
@@ -95,3 +98,39 @@ def test_inputs_of_an_inner_gradient_are_no_parameters() -> None:
 @pytest.mark.parametrize("name", ["wgan", "score_matching", "ebm", "contractive_autoencoder"])
 def test_models_with_inner_gradients_are_fine(name: str) -> None:
     assert causes_of(report_of("reached_parameters", name, "moons")) == []
+
+
+class Game(nn.Module):
+    """A generator and a discriminator that a step trains in turn, the generator at every third step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = nn.Linear(2, 10)
+        self.discriminator = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        score: Tensor = self.discriminator(x)
+        return score
+
+
+def play(model: Any, optimizer: torch.optim.Optimizer, x: Tensor, number: int) -> None:
+    made = model.generator(torch.randn(len(x), 2))
+    optimizer.zero_grad()
+    (softplus(-model(x)) + softplus(model(made.detach()))).mean().backward()
+    optimizer.step()
+    if number % 3 == 0:
+        optimizer.zero_grad()
+        softplus(-model(made)).mean().backward()
+        model.discriminator.zero_grad()
+        optimizer.step()
+
+
+def test_the_players_of_a_game_are_reached_by_losses_of_their_own() -> None:
+    model = Game()
+    assert causes("reached_parameters", model, X, loss=None, step=play) == []
+    assert "does not measure fit" in report("learning_rate", model, X, loss=None, step=play).skipped["learning_rate"]
+
+    def forgets(model: Any, optimizer: torch.optim.Optimizer, x: Tensor, number: int) -> None:
+        play(model, optimizer, x, 3 * number + 1)
+
+    assert causes("reached_parameters", model, X, loss=None, step=forgets) == ["detached graph"]

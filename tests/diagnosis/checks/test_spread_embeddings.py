@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
 
 from deepcanon.diagnosis.families.embedding_spread import embedding_spread
+from tests.diagnosis.checks.plain import X, adam, net
+from tests.diagnosis.checks.plain import causes as causes_of_plain
 from tests.diagnosis.checks.planted import causes, report_of
 
 
@@ -27,3 +30,20 @@ def test_spread_and_dimensions_of_known_embeddings() -> None:
     assert embedding_spread(both)["spread"] == pytest.approx(1)
     assert embedding_spread(both)["dimensions"] == pytest.approx(4)
     assert embedding_spread(torch.ones(8, 3, dtype=torch.float64)) == {"spread": pytest.approx(0), "dimensions": 0.0}
+
+
+@pytest.mark.parametrize(("contrast", "found"), [(True, []), (False, ["representation collapse"])])
+def test_a_step_without_contrast_collapses(contrast: bool, found: list[str]) -> None:
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor) -> None:
+        one, other = (model(x + 0.1 * torch.randn_like(x)) for _ in range(2))
+        optimizer.zero_grad()
+        if contrast:
+            alike = normalize(one, dim=1) @ normalize(other, dim=1).T
+            cross_entropy(alike / 0.2, torch.arange(len(x))).backward()
+        else:
+            (one - other).square().mean().backward()
+        optimizer.step()
+
+    model = net(4)
+    named = {"loss": None, "optimizer": adam(model), "step": step, "steps": 150}
+    assert causes_of_plain("spread_embeddings", model, X, **named) == found

@@ -25,6 +25,8 @@ RARER, FEWEST, WELL, FOUND = 20.0, 10, 0.8, 0.5
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     split = patient.train_split
+    if patient.whole:
+        raise Skip("the examples belong together, and cannot be drawn more often")
     if patient.task != "classes" or not isinstance(split, Labeled) or split.y.ndim != 1 or int(split.y.min()) < 0:
         raise Skip("there are no classes of examples")
     counts = torch.bincount(split.y).double()

@@ -34,7 +34,8 @@ DROPOUTS = frozenset({"dropout", "dropout_", "alpha_dropout", "feature_dropout",
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     batch = patient.batch(8)
-    if isinstance(batch, GraphBatch) or len(batch) < 2 or (patient.ours is not None and patient.ours.relates_examples):
+    related = patient.whole or (patient.ours is not None and patient.ours.relates_examples)
+    if related or isinstance(batch, GraphBatch) or len(batch) < 2:
         raise Skip("the examples of a batch belong together")
     model = patient.twin()
     with evaluating(model):

@@ -33,7 +33,7 @@ CAUSES = (
 )  # fmt: skip
 """What torch says, the cause in the field's words, and the advice."""
 
-TYPES = ("expected scalar type", "must have the same dtype", "Found dtype", "not implemented for", "expected m1 and m2")
+TYPES = ("scalar type", "dtype", "not implemented for", "expected m1 and m2")
 SHAPES = (
     "shapes cannot be multiplied", "must match the size", "Target size", "Using a target size", "shape mismatch",
     "size mismatch", "to match target", "channels", "Expected input batch_size", "is invalid for input of size",

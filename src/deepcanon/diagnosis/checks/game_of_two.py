@@ -8,8 +8,9 @@ own, and with ``sample``.
 
 A discriminator that tells all apart is healthy for a while. It is a fault if the generator's gradient has vanished as
 well, or if the samples came no nearer to the data in all of the trial (energy distance), for two seeds, unless they are
-all one point, which is easy to tell apart because of that. Modes are
-dropped if samples spread over less than a third of what they do in healthy trainings, or leave out three times as much;
+all one point, which is easy to tell apart because of that. The rate is too high if samples end further from the data
+than they began and spread three times as wide as in healthy trainings, for two seeds, and those of a lower rate come
+nearer. Modes are dropped if samples spread over less than a third of what they do in healthy trainings, or leave out three times as much;
 or if the samples come no nearer to the data than a third of what they do there and leave out much.
 
 Papers: Goodfellow et al., 2014, https://arxiv.org/abs/1406.2661; Arjovsky and Bottou, 2017,
@@ -25,10 +26,11 @@ import torch
 
 from deepcanon.core import AnyBatch, given_batch
 from deepcanon.diagnosis import thresholds
-from deepcanon.diagnosis.families.after_training import ours, trained
+from deepcanon.diagnosis.families.after_training import ours, repaired, trained
 from deepcanon.diagnosis.families.game_state import generator_gradient, generator_turn, is_game, told_apart, variety
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.repairs import times
 from deepcanon.losses.energy_distance import energy_distance
 
 STAGE, PLACE = "family", 20
@@ -39,6 +41,7 @@ MISSED = 0.3
 VARIETY = ("spread", "missed", "outside")
 POINT = 0.01
 """Samples that spread less than this share of what the data do are one point: the noise is not used."""
+LOWER = (0.1, 0.01, 1e-3)
 NEARER = 0.8
 """The samples came nearer if their distance to the data is less than this share of what it was."""
 
@@ -62,6 +65,11 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             margin=limit.margin(found["gradient"]),
         )
         return
+    if _thrown(found) and all(_thrown(_measured(patient, batch, seed)) for seed in seeds[1:]):
+        too_fast = list(_too_fast(patient, batch, found))
+        yield from too_fast
+        if too_fast:
+            return
     one_point = max(_measured(patient, batch, seed)["spread"] for seed in seeds) < POINT
     if not one_point and _won(found) and all(_won(_measured(patient, batch, seed)) for seed in seeds[1:]):
         yield Diagnosis(
@@ -81,6 +89,28 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             confirmed_by=_words(patient),
             margin=max(thresholds.of("game_of_two", name).margin(found[name]) for name in VARIETY),
         )
+
+
+def _too_fast(patient: Patient, batch: AnyBatch, found: dict[str, float]) -> Iterator[Diagnosis]:
+    """Samples that were thrown far away, where those of a lower rate come nearer to the data."""
+    before = _distance(patient.twin(), batch)
+    for factor in LOWER if patient.run is None else ():
+        calm = _distance(repaired(patient, times(factor)), batch) / max(before, 1e-12)
+        if calm < NEARER:
+            yield Diagnosis(
+                cause="learning rate too high",
+                evidence={"rate": patient.rate, **found, "nearer_with_a_lower_rate": calm},
+                advice=f"lower it: {patient.rate * factor:.2g} does well here",
+                where="optimizer",
+                confirmed_by=f"two seeds end there, and with {times(factor).words} the samples come nearer to the data",
+                margin=found["spread"] / thresholds.of("game_of_two", "spread").high,
+                change=patient.setting(lr=patient.rate * factor),
+            )
+            return
+
+
+def _thrown(found: dict[str, float]) -> bool:
+    return found["nearer"] > 1 and found["spread"] > thresholds.of("game_of_two", "spread").high
 
 
 def _measured(patient: Patient, batch: AnyBatch, seed: int) -> dict[str, float]:

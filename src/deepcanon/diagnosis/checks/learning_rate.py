@@ -19,7 +19,7 @@ from typing import Any
 from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.rates import range_test, update_ratio
+from deepcanon.diagnosis.rates import factors_of_healthy_steps, range_test, update_ratio
 from deepcanon.diagnosis.repair import STUCK, Compared, ails, compare, helps, is_stuck
 from deepcanon.diagnosis.repairs import times
 from deepcanon.diagnosis.trial import Course
@@ -35,7 +35,7 @@ LITTLE = 0.02
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    if patient.ours is not None and patient.by_turns and patient.ours.surrogate:
+    if (patient.by_turns and patient.without_fit) or (patient.is_game and patient.reference.finite):
         raise Skip("the loss does not measure fit")
     if patient.in_stages:
         raise Skip("it is trained in turns one after the other, whose losses are not comparable")
@@ -107,7 +107,7 @@ def _too_low(patient: Patient, course: Course, update: float | None) -> Iterator
     if update >= limit.low if update is not None else not ails(patient):
         return  # of weights that start at zero no step is small: there the loss must be stuck
     best: Course | None = None
-    for factor in HIGHER:
+    for factor in (*HIGHER, *factors_of_healthy_steps(patient, HIGHER[-1])):
         if patient.rate == 0:
             break
         trial = patient.train(change=times(factor))

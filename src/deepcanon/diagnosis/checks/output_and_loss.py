@@ -12,10 +12,11 @@ opposite for nine of ten examples and the loss is negative, or the optimizer max
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from deepcanon.core import Labeled
 from deepcanon.diagnosis.anatomy import Operations
@@ -45,7 +46,7 @@ RANGES = {
 THROUGH = ("View", "Unsafe", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Permute", "Clone", "Alias", "Select")
 """Operations that only change the shape."""
 
-BEYOND, DEVIATION, WRONG = 0.05, 0.1, 0.9
+BEYOND, DEVIATION, WRONG, NOTHING = 0.05, 0.1, 0.9, 0.01
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -65,12 +66,13 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if not isinstance(batch, Labeled) or not isinstance(output, Tensor) or len(output) != len(batch):
         raise Skip("there is no output for each label")
     ill = list(_out_of_reach(used, batch))
-    if not ill and patient.task == "targets" and output.shape == batch.y.shape and _is_drawn(loss, output, batch):
+    compared = patient.task == "targets" and output.shape == batch.y.shape
+    if not ill and compared and _is_drawn(patient, model, loss, output, batch):
         end = _end(output)
         low, high = RANGES.get(end) or range_of_end(model, lambda: patient.outputs(model, batch), output)
         ill = list(_beyond(low, high, batch.y, f"{end.lower()} at the end of the model"))
     yield from ill
-    if not ill and (patient.ours is None or not patient.ours.surrogate):
+    if not ill and not patient.without_fit:
         yield from _wrong_sign(patient, loss, output, batch)
 
 
@@ -146,12 +148,28 @@ def _out_of_reach(used: Operations, batch: Labeled) -> Iterator[Diagnosis]:
             return
 
 
-def _is_drawn(loss: Tensor, output: Tensor, batch: Labeled) -> bool:
-    """Whether the loss draws each output to its target, as a squared error does."""
-    if not output.requires_grad or not loss.requires_grad:
+def _is_drawn(patient: Patient, model: nn.Module, loss: Tensor, output: Tensor, batch: Labeled) -> bool:
+    """Whether the loss draws each output to its target, as a squared error does: where they meet it has no slope."""
+    slope = _slope(loss, output)
+    if slope is None or float((slope * (output.detach() - batch.y) >= 0).double().mean()) <= WRONG:
         return False
-    (slope,) = torch.autograd.grad(loss, [output], allow_unused=True, retain_graph=True)
-    return slope is not None and float((slope * (output.detach() - batch.y) >= 0).double().mean()) > WRONG
+    kept: list[Any] = []
+    hook = model.register_forward_hook(lambda *call: kept.append(call[2]))
+    try:
+        met = patient.loss(model, replace(batch, y=output.detach().to(batch.y.dtype)))
+    except (RuntimeError, ValueError):  # such targets it does not take
+        return False
+    finally:
+        hook.remove()
+    rest = _slope(met, kept[-1]) if kept and isinstance(kept[-1], Tensor) else None
+    return rest is not None and float(rest.norm()) <= NOTHING * float(slope.norm())
+
+
+def _slope(loss: Tensor, output: Tensor) -> Tensor | None:
+    if not output.requires_grad or not loss.requires_grad:
+        return None
+    slopes: tuple[Tensor | None, ...] = torch.autograd.grad(loss, [output], allow_unused=True, retain_graph=True)
+    return slopes[0]
 
 
 def _beyond(low: float, high: float, target: Tensor, where: str) -> Iterator[Diagnosis]:
@@ -170,10 +188,7 @@ def _beyond(low: float, high: float, target: Tensor, where: str) -> Iterator[Dia
 
 
 def _wrong_sign(patient: Patient, loss: Tensor, output: Tensor, batch: Labeled) -> Iterator[Diagnosis]:
-    if not output.requires_grad or not loss.requires_grad:
-        return
-    slopes: tuple[Tensor | None, ...] = torch.autograd.grad(loss, [output], allow_unused=True)
-    slope = slopes[0]
+    slope = _slope(loss, output)
     if slope is None:
         return
     y = batch.y

@@ -2,7 +2,9 @@
 
 Measured, of models that take a penalty (``l1``, ``l2``, ``penalty``): the loss on a batch with the penalty's weight a
 hundred times as large, the weights of the model as they are; exact. A loss that falls has a penalty with the wrong
-sign; one that stays as it is, while weights are not 0, has none. Li, Karpathy and Johnson, CS231n,
+sign. Of plain modules: the part of the gradient of each weight matrix that does not pass through the outputs, at
+weights multiplied at random; that of a sum of squares or of absolute values is a multiple of the weights or of their
+signs, and alarmed where it is negative; exact. Li, Karpathy and Johnson, CS231n,
 https://cs231n.github.io/neural-networks-3/.
 """
 
@@ -12,7 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from deepcanon.core import Model
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.train.randomness import seed_all
@@ -20,13 +24,23 @@ from deepcanon.train.randomness import seed_all
 STAGE, PLACE = "loss", 50
 
 PENALTIES, HEAVIER, ROUNDING = ("l1", "l2", "penalty"), 100.0, 1e-6
+FEWEST = 8
+"""A matrix of fewer numbers is a multiple of anything."""
+FITTED = 1e-3
+"""What a gradient of a penalty leaves at most, where multiples of weights and signs are taken away from it."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    model = patient.ours
-    given = {} if model is None else {name: model.hparams.get(name) for name in PENALTIES}
+    if patient.ours is None:
+        yield from _beside_outputs(patient)
+    else:
+        yield from _by_argument(patient, patient.ours)
+
+
+def _by_argument(patient: Patient, model: Model[Any]) -> Iterator[Diagnosis]:
+    given = {name: model.hparams.get(name) for name in PENALTIES}
     weighed = {name: value for name, value in given.items() if _weight(value) > 0}
-    if model is None or not weighed:
+    if not weighed:
         raise Skip("there is no penalty with a weight")
     batch = patient.batch()
     for name, value in weighed.items():
@@ -47,6 +61,78 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
                 where=name,
                 confirmed_by="exact: the loss with a hundred times the weight",
             )
+
+
+def _beside_outputs(patient: Patient) -> Iterator[Diagnosis]:
+    """The gradient that reaches the weights beside the outputs, where it is that of a penalty."""
+    model = patient.twin().eval()
+    kept: list[Any] = []
+    hook = model.register_forward_hook(lambda *call: kept.append(call[2]))
+    loss = patient.loss(_scattered(model), patient.batch(32))
+    hook.remove()
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    named = [(name, p) for name, p in trained if p.ndim >= 2 and p.numel() >= FEWEST]
+    outputs = [each for output in kept for each in _tensors(output) if each.requires_grad]
+    if not named or not outputs or not loss.requires_grad:
+        raise Skip("the loss has no outputs that its gradient could pass through")
+    weights = [p for _, p in named]
+    whole = torch.autograd.grad(loss, weights, allow_unused=True, retain_graph=True)
+    slopes = torch.autograd.grad(loss, outputs, allow_unused=True, retain_graph=True)
+    heard = [(output, slope) for output, slope in zip(outputs, slopes, strict=True) if slope is not None]
+    if not heard:
+        raise Skip("the loss does not depend on the outputs")
+    through = torch.autograd.grad([o for o, _ in heard], weights, [s for _, s in heard], allow_unused=True)
+    multiples = {}
+    for (name, weight), one, other in zip(named, whole, through, strict=True):
+        if one is None:
+            continue
+        beside = one.double() - (0.0 if other is None else other.double())
+        if float(beside.norm()) > ROUNDING**0.5 * float(one.norm()):
+            found = _multiple(beside, weight.detach().double())
+            if found is not None:
+                multiples[name] = found
+    patient.note(penalized=len(multiples))
+    wrong = {name: value for name, value in multiples.items() if value < 0}
+    if wrong:
+        yield Diagnosis(
+            cause="penalty with the wrong sign",
+            evidence={"multiple_of_the_weights": min(wrong.values()), "matrices": len(wrong)},
+            advice="add the penalty to the loss, do not subtract it",
+            where=next(iter(wrong)),
+            confirmed_by="exact: the gradient of the loss beside the outputs is a negative multiple of the weights",
+        )
+
+
+@torch.no_grad()
+def _scattered(model: torch.nn.Module) -> torch.nn.Module:
+    """The model with its weights multiplied at random, so that no matrix is special, as an orthogonal one is."""
+    generator = torch.Generator().manual_seed(0)
+    for parameter in model.parameters():
+        if parameter.ndim >= 2 and parameter.is_floating_point():
+            parameter.mul_(0.5 + torch.rand(parameter.shape, generator=generator).to(parameter.dtype))
+    return model
+
+
+def _multiple(gradient: Tensor, weight: Tensor) -> float | None:
+    """The multiple of the weights, or of their signs, that a gradient is; None if it is another function of them."""
+    basis = torch.stack([weight.flatten(), weight.sign().flatten()], 1)
+    found = torch.linalg.lstsq(basis, gradient.flatten().unsqueeze(1), driver="gelsd").solution
+    rest = float((gradient.flatten() - (basis @ found).flatten()).norm())
+    if not rest <= FITTED * float(gradient.norm()):
+        return None
+    squares, signs = map(float, found.flatten())
+    return squares if abs(squares) * float(weight.norm()) >= abs(signs) * weight.numel() ** 0.5 else signs
+
+
+def _tensors(output: Any) -> Iterator[Tensor]:
+    if isinstance(output, Tensor):
+        yield output
+    elif isinstance(output, tuple | list):
+        for each in output:
+            yield from _tensors(each)
+    elif isinstance(output, dict):
+        for each in output.values():
+            yield from _tensors(each)
 
 
 def _weight(value: Any) -> float:

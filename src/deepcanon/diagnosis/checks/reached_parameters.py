@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +22,8 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, Descend, Model
 from deepcanon.diagnosis.anatomy import names_of, reached, recorded
 from deepcanon.diagnosis.health_report import Diagnosis
-from deepcanon.diagnosis.patient import Patient, Skip
+from deepcanon.diagnosis.patient import ROUNDS, Patient, Skip
+from deepcanon.diagnosis.watching import sent_backward
 from deepcanon.train.process import frozen
 
 STAGE, PLACE = "wiring", 20
@@ -41,14 +43,14 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     leaves = Leaves()
     called: set[nn.Module] = set()
-    graph = False
     with recorded(model) as calls:
-        for seed in range(BATCHES):
-            loss = patient.loss(model, patient.batch(8, seed))
-            graph = graph or loss.requires_grad
-            leaves.add(loss)
+        if patient.step is None:
+            for seed in range(BATCHES):
+                leaves.add(patient.loss(model, patient.batch(8, seed)))
+        else:
+            _of_steps(patient, model, optimizer, leaves)
     called = {call.module for call in calls}
-    if not graph:
+    if not leaves.graph:
         yield Diagnosis(
             cause="detached graph",
             evidence={"parameters": len(trained)},
@@ -61,14 +63,26 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(parameters=len(trained), reached=sum(key in leaves.found for key in trained))
 
 
+def _of_steps(patient: Patient, model: nn.Module, optimizer: torch.optim.Optimizer, leaves: Leaves) -> None:
+    """What all losses that a user's own step sends backward depend on; some of them are sent at every fifth step."""
+    trained = {id(p) for p in model.parameters() if p.requires_grad}
+    for number, batch in zip(range(1, ROUNDS + 1), patient.batches(), strict=False):
+        sent_backward(partial(patient.call_step, model, optimizer, batch, number), leaves.add)
+        if number >= BATCHES and trained <= leaves.found.keys():
+            return
+
+
 class Leaves:
     """The leaves that the losses of several batches depend on, and how often each was met."""
 
     def __init__(self) -> None:
         self.found: dict[int, Tensor] = {}  # kept alive, so that no two have the same id
         self.times: Counter[int] = Counter()
+        self.graph = False
+        """Whether any of the losses has a graph."""
 
     def add(self, loss: Tensor) -> None:
+        self.graph = self.graph or loss.requires_grad
         for leaf in reached(loss):
             self.found[id(leaf)] = leaf
             self.times[id(leaf)] += 1

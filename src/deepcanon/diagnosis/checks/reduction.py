@@ -29,9 +29,9 @@ BETTER = 0.9
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     batch = patient.batch(EXAMPLES)
-    if not isinstance(batch, Batch) or len(batch) < 2:
+    if patient.whole or not isinstance(batch, Batch) or len(batch) < 2:
         raise Skip("the examples of a batch belong together")
-    if patient.ours is not None and (patient.ours.relates_examples or patient.ours.surrogate):
+    if patient.without_fit or (patient.ours is not None and patient.ours.relates_examples):
         raise Skip("the loss relates the examples of a batch, or does not measure fit")
     twice = batch.select(torch.arange(len(batch)).repeat(2))
     one, two = _mean(patient, batch), _mean(patient, twice)

@@ -25,7 +25,7 @@ RATES, DECAYS = (1 / 3, 1.0, 3.0), (0.0, 1e-4, 1e-2)
 def check(patient: Patient) -> Iterator[Diagnosis]:
     if not patient.thorough:
         raise Skip("it is made on request: thorough=True, --all")
-    if patient.ours is not None and patient.ours.surrogate:
+    if patient.without_fit:
         raise Skip("the loss does not measure fit")
     steps = max(20, patient.reference.asked // 3)
     ends: dict[str, float] = {}

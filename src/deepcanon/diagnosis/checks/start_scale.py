@@ -29,7 +29,7 @@ SATURATED = {"sigmoid": 5.0, "tanh": 3.0}
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    if patient.ours is not None and (patient.ours.surrogate or patient.run is not None):
+    if patient.without_fit or patient.run is not None:
         raise Skip("the loss does not measure fit, or the weights are trained already")
     statistics = _statistics(patient)
     patient.note(**statistics)

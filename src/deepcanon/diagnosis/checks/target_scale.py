@@ -1,9 +1,9 @@
 """Scale of the targets: real targets are of the order of what a new network gives.
 
 Measured: the standard deviation of the targets and their mean by it. Suspected where the first is outside [0.03, 5] or
-the second above 5; named only if a fifth of their variance or more is left and a copy that is trained on standardized
-targets leaves half of the share of their variance at most, for two seeds. A network gives values near 0 at first: far
-targets take most of the training to reach, or make gradients explode.
+the second above 5; named only if more than half of the constant answer's loss is left and a copy that is trained on
+standardized targets leaves half of the share of their variance at most, for two seeds. A network gives values near 0 at
+first: far targets take most of the training to reach, or make gradients explode.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import torch
 from deepcanon.core import AnyBatch, Labeled
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.repair import compare, helps
+from deepcanon.diagnosis.repair import compare, helps, learns_little
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "start", 2  # of the data, but after what is exact, since it takes trainings
 
-LOW, HIGH, OFFSET, LEFT = 0.03, 5.0, 5.0, 0.2
+LOW, HIGH, OFFSET = 0.03, 5.0, 5.0
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -38,7 +38,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(deviation=deviation, offset=offset)
     if LOW <= deviation <= HIGH and offset <= OFFSET:
         return
-    if patient.reference.last < LEFT * patient.baseline:
+    if not learns_little(patient):
         return  # it learns all the same
     change = Change("with standardized targets", on_data=standardized_targets)
     after = replace(patient, data=replace(patient.data, train=standardized_targets(split)))

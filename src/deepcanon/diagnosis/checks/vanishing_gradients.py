@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -19,7 +20,7 @@ from torch import nn
 from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.repair import compare, helps, is_stuck
+from deepcanon.diagnosis.repair import Compared, compare, helps, is_stuck
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "start", 40
@@ -31,7 +32,7 @@ SQUASHING = (nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.Hardsigmoid, nn.Softsign)
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
-    if patient.ours is not None and (patient.ours.surrogate or patient.ours.relates_examples):
+    if patient.without_fit or (patient.ours is not None and patient.ours.relates_examples):
         raise Skip("the loss does not measure fit, so that it cannot be stuck")
     if patient.ours is not None and patient.by_turns and len(patient.ours.turns()) > 1:
         raise Skip("it is trained in several turns")
@@ -48,9 +49,11 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     limit = thresholds.of("vanishing_gradients", "first_by_last")
     if ratio >= limit.low or not is_stuck(patient, patient.reference):
         return
-    found = compare(patient, Change("with rectifiers and He's start", on_model=rectified))
-    plain = ratio < limit.low / LOST and len(found.after) == 2
-    if helps(patient, found) or (plain and not any(is_stuck(patient, course) for course in found.after)):
+    lost = ratio < limit.low / LOST
+    found = compare(patient, RECTIFIED)
+    if lost and not _unstuck(patient, found):  # gradients that arrive may be too large for the rate
+        found = compare(patient, replace(RECTIFIED, words=f"{RECTIFIED.words}, a tenth of the rate", rate=0.1))
+    if helps(patient, found) or (lost and _unstuck(patient, found)):
         yield Diagnosis(
             cause="vanishing gradients",
             evidence={
@@ -64,6 +67,10 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             confirmed_by="a copy with rectifiers and He's start gains, for two seeds",
             margin=limit.margin(ratio),
         )
+
+
+def _unstuck(patient: Patient, found: Compared) -> bool:
+    return len(found.after) == 2 and not any(is_stuck(patient, course) for course in found.after)
 
 
 def gradient_by_depth(patient: Patient) -> dict[str, float]:
@@ -94,3 +101,6 @@ def rectified(model: nn.Module) -> None:
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
             if module.bias is not None:
                 module.bias.zero_()
+
+
+RECTIFIED = Change("with rectifiers and He's start", on_model=rectified)

@@ -18,9 +18,9 @@ from deepcanon.diagnosis.patient import Patient
 ROWS = 4
 PLACES = 24
 """At how many positions, spread over all, a later value is changed."""
-ROUNDING = 1e-5
-"""The share of the largest output up to which a change may be rounding: sums over values are added in an order that
-hangs on the processor, and what a mask has set to zero may take part in them."""
+
+ROUNDED = 16 * torch.finfo(torch.float32).eps
+"""The share of an output that rounding may change: some models compute by groups that depend on the values."""
 
 
 class Leak(NamedTuple):
@@ -44,7 +44,7 @@ def predicts_in_order(model: Any) -> bool:
 def leak_of_table(model: Any, batch: AnyBatch) -> tuple[Leak | None, int]:
     """The first leak among the logits of values, and how many positions were tried.
 
-    The logits of a value must stay the same but for rounding when it and those that are drawn later are changed.
+    The logits of a value must stay, but for rounding, when it and those that are drawn later are changed.
     """
     few = batch.select(torch.arange(min(ROWS, len(batch))))
     model = given_batch(stirred(copy.deepcopy(model).eval()), few)
@@ -81,21 +81,24 @@ def _depends(model: Any, x: Tensor, at: int, rank: Tensor) -> Leak | None:
     later = rank >= rank[at]
     other = torch.where(later, _another(x), x)
     after = _logits(model, other, at)
-    least = _rounding(before)
-    if not bool(((after - before).abs() > least).any()):
+    if not _moved(before, after):
         return None
     for source in torch.nonzero(later).flatten().tolist():
         single = x.clone()
         single[:, source] = other[:, source]
-        change = float((_logits(model, single, at) - before).abs().max())
-        if change > least:
-            return Leak(at, source, change)
+        found = _logits(model, single, at)
+        if _moved(before, found):
+            return Leak(at, source, float((found - before).abs().max()))
     return Leak(at, at, float((after - before).abs().max()))
 
 
-def _rounding(outputs: Tensor) -> float:
-    """The largest change of these outputs that may be rounding."""
-    return ROUNDING * float(torch.nan_to_num(outputs, nan=0.0, posinf=0.0, neginf=0.0).abs().max())
+def _rounding(values: Tensor) -> float:
+    """What sums of single precision may differ by that are added up in another order."""
+    return ROUNDED * float(torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0).abs().max())
+
+
+def _moved(before: Tensor, after: Tensor) -> bool:
+    return bool((after - before).abs().max() > _rounding(before))
 
 
 def predicts_next_token(model: Any, batch: AnyBatch) -> bool:
@@ -104,7 +107,8 @@ def predicts_next_token(model: Any, batch: AnyBatch) -> bool:
         return False
     if isinstance(model, Model):
         return bool(model.causal)
-    return _are_tokens(batch) and torch.equal(batch.y[:, :-1], batch.x[:, 1:])  # type: ignore[union-attr]
+    x, y = batch.x, batch.labels
+    return y is not None and x.ndim <= 3 and y.shape == x.shape and torch.equal(y[:, :-1], x[:, 1:])
 
 
 def predicted_token(patient: Patient) -> str:
@@ -121,10 +125,11 @@ def predicted_token(patient: Patient) -> str:
     if len(seen) != 1:
         return ""
     tokens, scores = seen[0]
-    if tokens.is_floating_point() or tokens.ndim != 2 or scores.ndim != 3 or scores.shape[:2] != tokens.shape:
+    if tokens.is_floating_point() or tokens.ndim != 2:
         return ""
-    pull: Tensor | None = torch.autograd.grad(loss, scores, allow_unused=True)[0]
-    if pull is None:
+    slope: Tensor | None = torch.autograd.grad(loss, scores, allow_unused=True)[0]
+    pull = None if slope is None else by_position(slope, *tokens.shape)
+    if pull is None or pull.ndim != 3:
         return ""
     pulled, wanted = pull.abs().sum(-1) > 0, pull.argmin(-1)
     for name, other in (("same", tokens), ("next", tokens.roll(-1, 1))):
@@ -165,18 +170,6 @@ def _outputs_kept(model: nn.Module, seen: list[tuple[Tensor, Tensor]]) -> Iterat
         hook.remove()
 
 
-def _are_tokens(batch: Any) -> bool:
-    labels = batch.labels
-    return (
-        labels is not None
-        and not batch.x.is_floating_point()
-        and labels.shape == batch.x.shape
-        and labels.dtype == batch.x.dtype
-        and batch.x.ndim == 2
-        and batch.x.shape[1] > 2
-    )
-
-
 @torch.no_grad()
 def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, int] | None:
     """The first output of a sequence that changes by more than rounding when later positions are changed.
@@ -190,7 +183,7 @@ def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, in
     model = given_batch(model, few) if isinstance(model, Model) else model
     before = _outputs(model, few)
     length = few.x.shape[1]
-    if before is None or before.shape[1] != length:
+    if before is None:
         return None
     places = _spread(length - 1)
     for place in places:
@@ -199,18 +192,33 @@ def leak_of_sequence(model: nn.Module, batch: AnyBatch) -> tuple[Leak | None, in
         other = replace(few, x=torch.where(later, _another(few.x), few.x))
         after = _outputs(model, other)
         assert after is not None
-        change = (after[:, : place + 1] - before[:, : place + 1]).abs()
-        least = _rounding(before)
-        if bool((change > least).any()):
-            at = int(torch.nonzero(change.flatten(2).amax((0, 2)) > least)[0])
+        known = (before[:, : place + 1], after[:, : place + 1])
+        if _moved(*known):
+            change = (known[0] - known[1]).abs()
+            at = int(torch.nonzero(change.amax((0, 2)) > _rounding(known[0]))[0])
             return Leak(at, place + 1, float(change.max())), len(places)
     return None, len(places)
 
 
 def _outputs(model: nn.Module, batch: AnyBatch) -> Tensor | None:
+    """The outputs of each position, (B, T, ...); None where there are none."""
     found = model(*batch.inputs)
     found = found[0] if isinstance(found, tuple) else found
-    return found.double() if isinstance(found, Tensor) and found.ndim >= 2 and found.is_floating_point() else None
+    if not isinstance(found, Tensor) or not found.is_floating_point():
+        return None
+    placed = by_position(found.double(), len(batch), batch.x.shape[1])
+    return None if placed is None else placed.reshape(*placed.shape[:2], -1)
+
+
+def by_position(output: Tensor, rows: int, length: int) -> Tensor | None:
+    """An output of each position, (B, T, ...), also of one that is flat, (B T, V), or has scores first, (B, V, T)."""
+    if output.ndim >= 2 and output.shape[:2] == (rows, length):
+        return output
+    if output.ndim == 3 and (output.shape[0], output.shape[2]) == (rows, length):
+        return output.transpose(1, 2)
+    if output.ndim == 2 and len(output) == rows * length:
+        return output.reshape(rows, length, -1)
+    return None
 
 
 def _another(x: Tensor) -> Tensor:
