@@ -1,5 +1,7 @@
 """The settings of Sphinx; ``docs/build`` gives it the pages."""
 
+from pathlib import Path
+
 from deepcanon import __version__
 
 project = "deepcanon"
@@ -21,6 +23,7 @@ html_title = "deepcanon"
 html_math_renderer = "katex"
 html_static_path = ["static"]
 exclude_patterns = ["**/katex.min.js", "**/SHA256SUMS"]  # what the reader's browser has no use for
+html_search_scorer = str(Path(__file__).parent / "engine" / "search.js")
 html_show_search_summary = False  # which would fetch pages, and a file cannot
 html_show_sphinx = False
 html_copy_source = False
