@@ -164,6 +164,8 @@ def test_a_page_runs_is_remembered_and_runs_again_when_the_library_has_changed(
     said = replace(ran, outputs=[[cells.Output("text", "word " * 40)]])
     assert '<pre class="output sentences">word word' in cells.woven(PAGE, said, tmp_path / "out", "/out")
     assert cells._remembered(tmp_path, "page", PAGE.replace("* 2", "* 3")) is None
+    hidden = "<!-- setup\nx = 1\n-->\n"
+    assert cells.woven(hidden, cells.Ran([[]], {}, 0.0), tmp_path / "out", "/out").strip() == ""
     monkeypatch.setattr(cells, "_changed", lambda path, digest: path == "core/plural.py")
     assert cells._remembered(tmp_path, "page", PAGE) is None
 

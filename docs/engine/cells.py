@@ -119,7 +119,9 @@ def cells(text: str) -> list[Cell]:
 
 
 def _cell(fence: re.Match[str], text: str) -> Cell:
-    body, options = fence["body"], {}
+    body, options = fence["body"], dict[str, str]()
+    if fence[0].startswith("<!--"):
+        options["hide-input"] = ""  # a setup
     while option := OPTION.match(body):
         options[option[1]] = option[2].strip()
         body = body[option.end() :]
