@@ -251,6 +251,9 @@ def test_the_book_builds_without_a_warning_and_has_a_page_for_every_entry(site: 
     assert "code-cell" not in flows
     assert '<span class="after">' in flows  # no line begins with the punctuation after a formula
     assert "coupling" in (site / "searchindex.js").read_text(encoding="utf-8")
+    reference = [page.read_text(encoding="utf-8") for page in sorted((site / "api").glob("*.html"))]
+    assert sum('<dt class="sig' in page for page in reference) == len(reference) - 1  # all but the list of packages
+    assert not any("~deepcanon" in page for page in reference)
 
 
 @needs_docs

@@ -15,6 +15,8 @@ from sphinx.util.docutils import SphinxDirective
 from docs.engine import katex
 
 PUNCTUATION = re.compile(r"[.,;:!?)]+")
+PATH = re.compile(r"~(?:\w+\.)+")
+"""What stands before the name of a type that is to be shown in short."""
 
 
 class Answer(SphinxDirective):
@@ -66,6 +68,12 @@ def _share_the_tree(
         context["toctree"] = tree
 
 
+def _in_short(*given: Any) -> tuple[str | None, str | None]:
+    """Signatures with the names of types alone, also where a default keeps Sphinx from reading them."""
+    signature, returned = (each and PATH.sub("", each) for each in given[-2:])
+    return signature, returned
+
+
 def _check(_: Sphinx) -> None:
     if changed := katex.changed_files():
         raise ExtensionError(f"these files of KaTeX are not as published: {', '.join(changed)}; restore them")
@@ -79,5 +87,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_css_file("book.css")
     app.connect("builder-inited", _check)
     app.connect("doctree-resolved", _keep_punctuation)
+    app.connect("autodoc-process-signature", _in_short)
     app.connect("html-page-context", partial(_share_the_tree, {}), priority=100)  # before the theme asks for the tree
     return {"parallel_read_safe": True, "parallel_write_safe": True}
