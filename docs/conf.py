@@ -1,5 +1,7 @@
 """The settings of Sphinx; ``docs/build`` gives it the pages."""
 
+from pathlib import Path
+
 from deepcanon import __version__
 
 project = "deepcanon"
@@ -14,6 +16,7 @@ myst_heading_anchors = 4
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
 napoleon_custom_sections = [("Arguments", "params_style")]
 
 html_theme = "furo"
@@ -21,6 +24,7 @@ html_title = "deepcanon"
 html_math_renderer = "katex"
 html_static_path = ["static"]
 exclude_patterns = ["**/katex.min.js", "**/SHA256SUMS"]  # what the reader's browser has no use for
+html_search_scorer = str(Path(__file__).parent / "engine" / "search.js")
 html_show_search_summary = False  # which would fetch pages, and a file cannot
 html_show_sphinx = False
 html_copy_source = False

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +19,7 @@ from deepcanon import catalogue
 from deepcanon.data.load import entries
 from deepcanon.laws import KINDS
 from docs.engine import cells, katex, staging
+from tests.written_commands import commands, fault
 
 ROOT = Path(__file__).parents[1]
 BOOK = ROOT / "docs" / "book"
@@ -159,7 +161,11 @@ def test_a_page_runs_is_remembered_and_runs_again_when_the_library_has_changed(
     woven = cells.woven(PAGE, ran, tmp_path / "out", "/out")
     assert "The share is 0.12." in woven
     assert '<pre class="output">said</pre>' in woven
+    said = replace(ran, outputs=[[cells.Output("text", "word " * 40)]])
+    assert '<pre class="output sentences">word word' in cells.woven(PAGE, said, tmp_path / "out", "/out")
     assert cells._remembered(tmp_path, "page", PAGE.replace("* 2", "* 3")) is None
+    hidden = "<!-- setup\nx = 1\n-->\n"
+    assert cells.woven(hidden, cells.Ran([[]], {}, 0.0), tmp_path / "out", "/out").strip() == ""
     monkeypatch.setattr(cells, "_changed", lambda path, digest: path == "core/plural.py")
     assert cells._remembered(tmp_path, "page", PAGE) is None
 
@@ -243,7 +249,20 @@ def test_the_book_builds_without_a_warning_and_has_a_page_for_every_entry(site: 
     assert '<span class="katex-html"' in flows
     assert "{{" not in flows
     assert "code-cell" not in flows
+    assert '<span class="after">' in flows  # no line begins with the punctuation after a formula
     assert "coupling" in (site / "searchindex.js").read_text(encoding="utf-8")
+    reference = [page.read_text(encoding="utf-8") for page in sorted((site / "api").glob("*.html"))]
+    assert sum('<dt class="sig' in page for page in reference) == len(reference) - 1  # all but the list of packages
+    assert not any("~deepcanon" in page for page in reference)
+
+
+@needs_docs
+@pytest.mark.slow
+def test_every_command_of_a_page_from_the_file_tree_has_what_it_names(site: Path, remembered: Path) -> None:
+    pages = sorted((remembered / "plain").rglob("*.rst"))
+    written = {(page.stem, line) for page in pages for line in commands(page.read_text(encoding="utf-8"))}
+    assert len(written) > 300
+    assert [(page, line, wrong) for page, line in sorted(written) if (wrong := fault(line)) is not None] == []
 
 
 KINDS_OF_PAGES = (
@@ -257,13 +276,26 @@ KINDS_OF_PAGES = (
 PATIENCE = 180_000
 """Milliseconds after which a browser hangs, however busy the machine is."""
 TASKS = {
-    "class-conditional images": r"images-of-a-class|conditional_gan|guided_ddpm|conditional_vae",
-    "train on own CSV": r"guides/own-table",
-    "VAE ignores its latent": r"ill-training|faq|posterior_collapse|book/variational",
-    "write a new flow": r"guides/own-model",
-    "export to ONNX": r"guides/onnx",
-}
-"""What newcomers ask, and pages that answer it."""
+    r"images-of-a-class|conditional_gan|guided_ddpm|conditional_vae": (
+        "class-conditional images", "conditional image generation", "generate images of a given class",
+        "draw digits of one class", "which model for class-conditional images",
+    ),
+    r"guides/own-table": (
+        "train on own CSV", "my own csv file", "train on my data csv", "load a csv file", "how do I train on a CSV",
+    ),
+    r"ill-training|faq|posterior_collapse|book/variational": (
+        "VAE ignores its latent", "why does my VAE ignore the latent", "latent variable ignored", "vae kl vanishes",
+        "vae latent not used",
+    ),
+    r"guides/own-model": (
+        "write a new flow", "implement a new normalizing flow", "custom flow", "new model two files",
+        "how to write my own model",
+    ),
+    r"guides/onnx": (
+        "export to ONNX", "onnx", "save model as onnx", "convert to onnx", "deploy model onnxruntime",
+    ),
+}  # fmt: skip
+"""Pages that answer what newcomers ask, and how they may ask it."""
 
 
 @needs_docs
@@ -288,13 +320,13 @@ def test_pages_fit_a_phone_ask_nobody_and_have_no_faults(site: Path, browser: An
 
 @needs_docs
 @pytest.mark.slow
-@pytest.mark.parametrize("task", TASKS)
-def test_the_first_three_hits_answer_a_newcomer(task: str, site: Path, browser: Any) -> None:
+@pytest.mark.parametrize("answer", TASKS)
+def test_the_first_three_hits_answer_a_newcomer(answer: str, site: Path, browser: Any) -> None:
     page = browser.new_page()
     page.set_default_timeout(PATIENCE)
-    page.goto(f"{(site / 'search.html').as_uri()}?q={quote(task)}")
-    page.wait_for_selector("#search-results ul.search li a")
-    page.wait_for_function("/finished|found/i.test(document.querySelector('#search-results').innerText)")
-    hits = page.evaluate("[...document.querySelectorAll('#search-results li > a')].slice(0, 3).map((a) => a.href)")
-    assert any(re.search(TASKS[task], hit) for hit in hits), hits
+    for words in TASKS[answer]:
+        page.goto(f"{(site / 'search.html').as_uri()}?q={quote(words)}")
+        page.wait_for_function("/finished/i.test(document.querySelector('#search-results').innerText)")
+        hits = page.evaluate("[...document.querySelectorAll('#search-results li > a')].slice(0, 3).map((a) => a.href)")
+        assert any(re.search(answer, hit) for hit in hits), (words, hits)
     page.close()

@@ -86,6 +86,8 @@ def test_every_word_of_the_field_stands_in_its_order_with_a_place() -> None:
     rows = re.findall(r"^\| (?!word|-)(.+?) \| (.+?) \|$", TEXT, flags=re.MULTILINE)
     words = [word for word, _ in rows]
     assert words == sorted(words, key=str.casefold)
+    single = [each for word in words for each in re.split(r", (?![^(]*\))", word)]
+    assert [each for each in single if single.count(each) > 1] == []
     assert [word for word, where in rows if not (FILES | COMMANDS) & set(re.findall(r"`([^`]+)`", where))] == []
     assert [word for word in SEARCHED.split("|") if word not in "\n".join(words)] == []
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterator
+import pkgutil
+from collections.abc import Iterable, Iterator
+from types import ModuleType
 
 from docs.engine import rest
 
@@ -47,13 +49,28 @@ def pages() -> Iterator[tuple[str, str]]:
 
 def _package(name: str, sentence: str) -> str:
     module = importlib.import_module(name)
-    parts = [rest.title(name), sentence, *_members(name, module)]
-    return rest.page(*parts, orphan=True)
+    members = list(_members(name, module)) or list(_of_modules(name, module))
+    return rest.page(rest.title(name), sentence, *members, orphan=True)
+
+
+def _of_modules(name: str, package: ModuleType) -> Iterator[str]:
+    """What the modules of a package define that exports nothing itself, each under its own heading."""
+    for each in pkgutil.iter_modules(package.__path__, f"{name}."):
+        module = importlib.import_module(each.name)
+        own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == each.name]
+        members = list(_documented(each.name, module, [name for name in own if not name.startswith("_")]))
+        if members:
+            yield rest.title(each.name, "-")
+            yield from members
 
 
 def _members(name: str, module: object) -> Iterator[str]:
     exported = getattr(module, "__all__", None) or [each for each in vars(module) if not each.startswith("_")]
-    for each in sorted(exported):
+    return _documented(name, module, exported)
+
+
+def _documented(name: str, module: object, members: Iterable[str]) -> Iterator[str]:
+    for each in sorted(members):
         value = getattr(module, each)
         home = str(getattr(value, "__module__", ""))
         if not home.startswith("deepcanon") or not hasattr(value, "__name__"):

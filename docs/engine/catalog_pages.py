@@ -18,6 +18,7 @@ from deepcanon.data.load import describe_data, entries
 from deepcanon.laws import KINDS, kinds_of
 from deepcanon.questions import filled, options_of
 from docs.engine import rest
+from docs.engine.cells import is_wide
 from docs.engine.pictures import SOURCE, Picture
 
 Pictures = Mapping[tuple[str, str], Picture]
@@ -174,7 +175,10 @@ def _source(file: Path) -> str:
 
 def _picture(pictures: Pictures, kind: str, name: str) -> str:
     found = pictures.get((kind, name))
-    return "" if found is None else rest.figure(f"/drawn/{Path(found.file).name}", found.alt, found.caption)
+    if found is None:
+        return ""
+    wide = "wide" if is_wide(Path(found.file).read_bytes()) else ""
+    return rest.figure(f"/drawn/{Path(found.file).name}", found.alt, found.caption, wide)
 
 
 def _links(kind: str, names: list[str]) -> str:

@@ -13,6 +13,7 @@ import base64
 import contextlib
 import hashlib
 import html
+import importlib
 import importlib.metadata
 import importlib.util
 import io
@@ -24,6 +25,7 @@ import random
 import re
 import resource
 import signal
+import struct
 import sys
 import tempfile
 import threading
@@ -45,6 +47,8 @@ BUDGET = 5.0
 BUSY = 3
 """How many times its budget a page may take before it fails: cores that share a cache count more time for the same."""
 LIBRARIES = ("torch", "numpy", "matplotlib", "scikit-learn")
+IMPORTED_ONCE = ("matplotlib.figure", "networkx", "scipy.stats", "sklearn.ensemble", "torch._dynamo")
+"""What most pages import, which takes seconds; of torch that is what its optimizers ask for."""
 FENCE = re.compile(r"^```(?P<kind>\{code-cell\}(?: sh)?|python)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"^````\n.*?^````$", re.DOTALL | re.MULTILINE)
 """What shows how a cell is written."""
@@ -117,7 +121,9 @@ def cells(text: str) -> list[Cell]:
 
 
 def _cell(fence: re.Match[str], text: str) -> Cell:
-    body, options = fence["body"], {}
+    body, options = fence["body"], dict[str, str]()
+    if fence[0].startswith("<!--"):
+        options["hide-input"] = ""  # a setup
     while option := OPTION.match(body):
         options[option[1]] = option[2].strip()
         body = body[option.end() :]
@@ -131,9 +137,7 @@ def results(pages: Mapping[str, str], cache: Path, processes: int) -> dict[str, 
     known = {name: found for name, text in with_cells.items() if (found := _remembered(cache, name, text)) is not None}
     missing = [(name, text) for name, text in with_cells.items() if name not in known]
     if missing:
-        import matplotlib.figure  # noqa: F401
-        import torch  # noqa: F401  (both once, before the forks)
-
+        import_once()
         context = multiprocessing.get_context("fork")
         with context.Pool(min(processes, len(missing)), maxtasksperchild=1) as pool:
             for name, ran in pool.imap_unordered(_named, missing, chunksize=1):
@@ -142,6 +146,12 @@ def results(pages: Mapping[str, str], cache: Path, processes: int) -> dict[str, 
                 known[name] = ran
                 _remember(cache, name, pages[name], ran)
     return known
+
+
+def import_once() -> None:
+    """Import the libraries of others, before processes are forked."""
+    for name in IMPORTED_ONCE:
+        importlib.import_module(name)
 
 
 def run_page(name: str, text: str, budget: float = BUDGET) -> Ran:
@@ -272,16 +282,25 @@ def _markdown(cell: Cell, outputs: Iterable[Output], pictures: Path, where: str)
     for output in outputs:
         if output.kind == "png":
             content = base64.b64decode(output.content)
+            wide = " wide" if is_wide(content) else ""
             file = f"{hashlib.sha256(content).hexdigest()[:16]}.png"
             pictures.mkdir(parents=True, exist_ok=True)
             (pictures / file).write_bytes(content)
             caption = cell.options.get("caption", "")
-            parts.append(f"```{{figure}} {where}/{file}\n:alt: {output.alt}\n:class: output\n\n{caption}\n```")
+            parts.append(f"```{{figure}} {where}/{file}\n:alt: {output.alt}\n:figclass: output{wide}\n\n{caption}\n```")
         elif output.kind == "html":
             parts.append(f'```{{raw}} html\n<div class="output">{output.content}</div>\n```')
         else:
-            parts.append(f'```{{raw}} html\n<pre class="output">{html.escape(output.content.rstrip())}</pre>\n```')
+            lines = output.content.rstrip()
+            kind = "output sentences" if max(map(len, lines.split("\n"))) > commands.WIDTH else "output"
+            parts.append(f'```{{raw}} html\n<pre class="{kind}">{html.escape(lines)}</pre>\n```')
     return "\n\n".join(parts)
+
+
+def is_wide(png: bytes) -> bool:
+    """Whether a picture is so much wider than high that it would be too small on a phone."""
+    width, height = struct.unpack(">II", png[16:24])
+    return bool(width > 1.5 * height)
 
 
 def _key(text: str) -> str:

@@ -12,6 +12,8 @@ FOLDER = Path(__file__).parents[1] / "static" / "katex"
 TOKEN = re.compile(r"\\(?:begin|end)\{\w+\*?\}|\\[a-zA-Z]+|\\.|[{}]|.", re.DOTALL)
 OPENS = re.compile(r"\{|\\left|\\begin\{.*\}")
 CLOSES = re.compile(r"\}|\\right|\\end\{.*\}")
+ENDS = 3 * "</span>"
+"""How KaTeX ends a formula: its last piece, the visible part, and all of it."""
 NUMBER = re.compile(r"\(\d+\w?\)")
 
 
@@ -30,9 +32,10 @@ def _digest(path: Path) -> str:
 
 
 @cache
-def inline(tex: str) -> str:
-    """A formula in a line of text."""
-    return f'<span class="math">{_rendered(tex, display=False)}</span>'
+def inline(tex: str, after: str = "") -> str:
+    """A formula in a line of text, and the punctuation after it, which stands in the last piece that is not broken."""
+    kept = f'<span class="after">{after}</span>' if after else ""
+    return f'<span class="math">{_rendered(tex, display=False).removesuffix(ENDS)}{kept}{ENDS}</span>'
 
 
 @cache

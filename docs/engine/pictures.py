@@ -37,6 +37,7 @@ from deepcanon.pictures.run_pictures import run_figures
 from deepcanon.pictures.style import PALETTE, dress, new_figure
 from deepcanon.questions import options_of
 from deepcanon.train import Observer, Trainer, fit
+from docs.engine.cells import import_once
 
 SOURCE = Path(dc.__file__).parents[1]
 DPI = 110
@@ -90,6 +91,7 @@ def pictures(
     missing = [job for job in jobs if not _is_there(job, patience)]
     if missing:
         torch.set_num_threads(1)
+        import_once()
         with tempfile.TemporaryDirectory() as runs:
             subjects = _subjects(Path(runs)) if any(kind == "insight" for kind, *_ in missing) else []
             context = multiprocessing.get_context("fork")

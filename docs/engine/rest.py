@@ -30,9 +30,10 @@ def code(language: str, text: str, *options: str) -> str:
     return "\n".join([f".. code-block:: {language}", *(f"   {option}" for option in options), "", body, ""])
 
 
-def figure(file: str, alt: str, caption: str) -> str:
+def figure(file: str, alt: str, caption: str, kind: str = "") -> str:
     """A picture with words for those who do not see it."""
-    return f".. figure:: {file}\n   :alt: {plain(alt)}\n\n   {plain(caption, escaped=True)}\n"
+    options = f"   :alt: {plain(alt)}\n" + (f"   :figclass: {kind}\n" if kind else "")
+    return f".. figure:: {file}\n{options}\n   {plain(caption, escaped=True)}\n"
 
 
 def folded(summary: str, body: str) -> str:
