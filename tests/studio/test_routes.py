@@ -140,9 +140,7 @@ def test_notes_are_kept_in_the_folder(studio: Served, tmp_path: Path) -> None:
     assert rows(studio)["one"]["tags"] == ["best"]
 
 
-def test_what_changes_is_told_and_nothing_else(
-    studio: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_changes_is_told_and_nothing_else(studio: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deepcanon.studio.live.SEARCH", 0.1)
     stream = events(studio)
     assert next(stream)[0] == "hello"

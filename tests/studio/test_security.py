@@ -170,36 +170,6 @@ def test_links_that_leave_the_folder_are_not_followed(studio: Served) -> None:
         assert studio.ask("GET", f"/api/runs/{run_id(studio)}/pictures/{number}")[0] == 404
 
 
-@pytest.mark.parametrize("name", ["run.json", "log.jsonl", "notes.json", "pictures", "looks/doctor.json", "looks"])
-def test_what_a_link_in_a_run_leads_to_is_never_shown(tmp_path: Path, name: str) -> None:
-    other = make_run(tmp_path / "private", [step(1, 77.5)])
-    (other / "notes.json").write_text('{"tags": ["private"], "note": "private"}')
-    for folder, file in (("pictures", "private.png"), ("looks", "doctor.json")):
-        (other / folder).mkdir()
-        (other / folder / file).write_text('{"private": 1}')
-    link = make_run(tmp_path / "runs" / "one", [step(1, 0.5)]) / name
-    link.unlink(missing_ok=True)
-    link.parent.mkdir(exist_ok=True)
-    link.symlink_to(other / name)
-    with served(tmp_path / "runs") as studio:
-        rows = studio.get("/api/runs")["runs"]
-        shown = [json.dumps(rows)]
-        for id in (row["id"] for row in rows):
-            for path in ("", "/pictures/0", "/doctor", "/film?name=private&step=1"):
-                shown.append(studio.ask("GET", f"/api/runs/{id}{path}")[2].decode())
-    assert "private" not in "".join(shown)
-    assert "77.5" not in "".join(shown)
-
-
-def test_a_comparison_that_is_a_link_is_not_shown(tmp_path: Path) -> None:
-    for folder in (tmp_path / "private", tmp_path / "runs" / "one"):
-        folder.mkdir(parents=True)
-    (tmp_path / "private" / "compare.json").write_text("{}")
-    (tmp_path / "runs" / "one" / "compare.json").symlink_to(tmp_path / "private" / "compare.json")
-    with served(tmp_path / "runs") as studio:
-        assert studio.get("/api/comparisons") == {"comparisons": []}
-
-
 # The token.
 def test_every_address_of_the_api_needs_the_token(studio: Served) -> None:
     token, id = studio.studio.token, run_id(studio)
@@ -317,45 +287,6 @@ def test_a_query_out_of_bounds_is_a_sentence(studio: Served, query: str) -> None
 def test_headers_without_end_are_refused(studio: Served) -> None:
     assert status_of(studio.raw(b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000 + b"\r\n\r\n")) in (400, 431, 0)
     assert studio.ask("GET", "/")[0] == 200
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "GET /api/runs HTTP/1.1\r\n{own}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        "GET / HTTP/1.1\r\n{own}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
-    ],
-)
-def test_no_other_protocol_is_spoken(studio: Served, lines: str) -> None:
-    answer = studio.raw(lines.format(own=f"Host: 127.0.0.1:{studio.port}\r\n").encode())
-    assert status_of(answer) in (200, 401)
-    assert b"upgrade" not in answer.lower()
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        "GET / HTTP/1.0\r\n\r\n",
-        "GET http://evil.example/ HTTP/1.1\r\n{own}\r\n",
-        "GET / HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-Host: 127.0.0.1:{port}\r\nForwarded: host=127.0.0.1:{port}\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost : 127.0.0.1:{port}\r\n\r\n",
-        "GET / HTTP/1.1\r\n{own} evil.example\r\n\r\n",
-        "GET /\0 HTTP/1.1\r\n{own}\r\n",
-        "{post}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n{own}\r\n",
-        "{post}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{{}}",
-        "{post}Transfer-Encoding: chunked\r\n\r\nZZ\r\n",
-        "{post}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-        "{post}Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b",
-    ],
-)
-def test_a_request_that_is_read_in_two_ways_is_refused(studio: Served, lines: str) -> None:
-    own = f"Host: 127.0.0.1:{studio.port}\r\n"
-    asked = lines.format(own=own, port=studio.port, post=post_head(studio)).encode("latin-1")
-    answer = studio.raw(asked)
-    assert 400 <= status_of(answer) < 500 or status_of(answer) == 501
-    assert b"HTTP/1.1 200" not in answer
 
 
 # Slow clients.
