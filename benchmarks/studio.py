@@ -6,10 +6,10 @@
 ``make`` writes runs of so many logged points for all three, or for those of ``--of`` (ten different losses, each again
 and again under other names). Each of the next parts starts one server on its runs, opens its page in Chromium and says
 after how many seconds the server answered, the page had its first contentful paint and a curve was there, what
-processor time the server and its processes had used by then, and what memory they held (resident, summed). ``ours``
-also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a small mlp with and without
-a studio that watches it, in turns. ``server`` needs no browser and no quiet machine: the processor time of what the
-server does for a page with all runs, and its memory.
+processor time the server and its processes had used by then, and what memory they held (resident, summed over all
+processes, then and at most within half a minute). ``ours`` also switches curves, zooms, and appends to a log while it
+is watched. ``training`` trains a small mlp with and without a studio that watches it, in turns. ``server`` needs no
+browser and no quiet machine: the processor time of what the server does for a page with all runs, and its memory.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ from deepcanon.runs.log_lines import log_lines
 
 DIFFERENT = 10
 """How many different curves there are."""
+WATCHED = 30.0
+"""Seconds after the first curves in which the largest memory is looked for."""
 
 
 def losses(number: int, points: int) -> list[float]:
@@ -175,6 +177,15 @@ def used(process: int) -> dict[str, float]:
     return {"processor, s": seconds, "memory, MB": total}
 
 
+def most_memory(process: int) -> dict[str, float]:
+    """The largest memory of a process and all that it has started while its page stays open."""
+    until, most = time.perf_counter() + WATCHED, 0.0
+    while time.perf_counter() < until:
+        most = max(most, used(process)["memory, MB"])
+        time.sleep(0.5)
+    return {f"largest memory within {WATCHED:.0f} s, MB": most}
+
+
 def wait_for(address: str) -> None:
     while True:
         try:
@@ -212,7 +223,7 @@ def peer(command: list[str], port: int, curve: str, **more: Any) -> dict[str, fl
         wait_for(f"http://127.0.0.1:{port}/")
         start = time.perf_counter() - began
         found = {"start, s": start, **opened(page, f"http://127.0.0.1:{port}/", curve)}
-        return {**found, **used(process.pid)}
+        return {**found, **used(process.pid), **most_memory(process.pid)}
 
 
 def tensorboard(folder: Path) -> dict[str, float]:
@@ -247,7 +258,7 @@ def ours(folder: Path) -> dict[str, float]:
         wait_for(address)
         found["start, s"] = time.perf_counter() - began
         found |= opened(page, address, ".view[data-drawn]")
-        found |= {f"at first: {name}": value for name, value in used(process.pid).items()}
+        found |= {**used(process.pid), **most_memory(process.pid)}
         page.locator('.view[data-sketched="0"]').wait_for(state="attached")
         found["all logs read after, s"] = time.perf_counter() - began
     with studio(root, caches) as (process, address), browser() as page:
@@ -265,7 +276,7 @@ def ours(folder: Path) -> dict[str, float]:
             _drawn_after(page, lambda: area.press("+")) for _ in range(5)
         )
         page.get_by_label("Find runs by words or settings").fill("run-007")
-        found["memory, MB"] = used(process.pid)["memory, MB"]
+        found["memory when all logs are read, MB"] = used(process.pid)["memory, MB"]
         found["a new line is drawn after, median, s"] = statistics.median(
             _delay(page, root / "run-007") for _ in range(7)
         )
@@ -301,13 +312,8 @@ def server(folder: Path) -> dict[str, float]:
     first = {number: root / f"run-{number:03d}" for number in range(DIFFERENT)}
     orders = [{"log": str(run / "log.jsonl"), "cache": str(cache_of(run, caches))} for run in first.values()]
     reader = [sys.executable, "-m", "deepcanon.studio.columns", str(caches)]
-    subprocess.run(
-        reader,
-        input="".join(f"{json.dumps(order)}\n" for order in orders),
-        text=True,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    asked = "".join(f"{json.dumps(order)}\n" for order in orders)
+    subprocess.run(reader, input=asked, text=True, check=True, stdout=subprocess.DEVNULL)
     child = resource.getrusage(resource.RUSAGE_CHILDREN)
     found["reading one log into columns, by the reader's process, processor ms"] = 1000 * child.ru_utime / DIFFERENT
     found["largest resident memory of that process, MB"] = child.ru_maxrss / 1000
@@ -347,7 +353,7 @@ def _delay(page: Any, run: Path) -> float:
 
 
 def training(folder: Path, rounds: int = 5) -> dict[str, float]:
-    """Processor seconds of a training with a studio that watches it, over those without, in turns."""
+    """Wall seconds of a training with a studio that watches it, over those without, in turns."""
     root = folder / "watched"
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
@@ -361,11 +367,8 @@ def training(folder: Path, rounds: int = 5) -> dict[str, float]:
                 page.locator(".view").wait_for(state="attached")
                 ratios.append(_trained(root / f"watched-{number}") / alone)
             print(f"watched over alone: {ratios[-1]:.3f}", flush=True)
-    return {
-        "wall time watched over alone, median": statistics.median(ratios),
-        "smallest": min(ratios),
-        "largest": max(ratios),
-    }
+    middle = statistics.median(ratios)
+    return {"wall time watched over alone, median": middle, "smallest": min(ratios), "largest": max(ratios)}
 
 
 def _trained(run: Path) -> float:
@@ -379,9 +382,8 @@ def _trained(run: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument(
-        "--part", choices=["make", "ours", "server", "tensorboard", "trackio", "training"], required=True
-    )
+    parts = {"ours": ours, "server": server, "tensorboard": tensorboard, "trackio": trackio, "training": training}
+    parser.add_argument("--part", choices=["make", *parts], required=True)
     parser.add_argument("--of", nargs="+", choices=list(makers), default=list(makers))
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--points", type=int, default=100_000)
@@ -389,7 +391,6 @@ def main() -> None:
     if given.part == "make":
         make(given.folder, given.runs, given.points, given.of)
         return
-    parts = {"ours": ours, "server": server, "tensorboard": tensorboard, "trackio": trackio, "training": training}
     for name, value in parts[given.part](given.folder).items():
         print(f"{given.part:<12}{name:<70}{value:10.3f}")
 
