@@ -258,6 +258,12 @@ def test_a_malformed_body_is_a_sentence(studio: Served, path: str, body: bytes) 
     assert b"Traceback" not in answer
 
 
+@pytest.mark.parametrize("asked", [{"model": "\ud800"}, {"model": "mlp", "data": "\ud800"}, {"what": "\ud800"}])
+def test_half_a_letter_is_refused_in_a_sentence(studio: Served, asked: dict[str, str]) -> None:
+    assert studio.post("/api/jobs", {"what": "train", **asked})[0] == 400
+    assert studio.ask("GET", "/api/runs/%ED%A0%80")[0] == 404
+
+
 @pytest.mark.parametrize(
     "body",
     [
