@@ -270,14 +270,12 @@ def ours(folder: Path) -> dict[str, float]:
         found |= {f"{name[:-3]} again, s": value for name, value in again.items()}
         time.sleep(3)
         curve = page.get_by_label("Curve", exact=True)
-        names = ("grad_norm", "loss", "lr", "loss") * 3
-        switched = [_drawn_after(page, partial(curve.select_option, name)) for name in names]
+        switched = [_drawn_after(page, partial(curve.select_option, name)) for name in ("grad_norm", "loss", "lr") * 4]
         found["switch to another curve of all runs, median, ms"] = 1000 * statistics.median(switched)
         area = page.locator(".area")
         area.focus()
-        found["zoom, median, ms"] = 1000 * statistics.median(
-            _drawn_after(page, lambda: area.press("+")) for _ in range(5)
-        )
+        zoomed = [_drawn_after(page, lambda: area.press("+")) for _ in range(5)]
+        found["zoom, median, ms"] = 1000 * statistics.median(zoomed)
         page.get_by_label("Find runs by words or settings").fill("run-007")
         found["memory when all logs are read, MB"] = used(process.pid)["memory, MB"]
         found["a new line is drawn after, median, s"] = statistics.median(

@@ -19,7 +19,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -41,6 +43,8 @@ PLACES = ("step", "seconds")
 KINDS = ("step", "epoch")
 DAYS = 30
 """How long columns that nobody has read stay."""
+MOST_HEADS = 1000
+"""Of how many logs is remembered where their columns are, and which."""
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -67,9 +71,11 @@ class Columns:
     @classmethod
     def open(cls, cache: Path) -> Columns | None:
         """The columns that are in a folder; none if nothing was read yet."""
+        head = f"{cache}/head.json"
         try:
-            saved = json.loads((cache / "head.json").read_bytes())
-            kinds = {name: Kind(**kind) for name, kind in saved["kinds"].items()}
+            status = os.stat(head)
+            saved = _head(head, status.st_mtime_ns, status.st_ino)
+            kinds = {name: Kind(**deepcopy(kind)) for name, kind in saved["kinds"].items()}  # rows are added to them
             return cls(cache, saved["generation"], saved["offset"], saved["tail"], kinds)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -80,12 +86,12 @@ class Columns:
 
     def values(self, kind: str, name: str) -> Floats:
         """A column, memory-mapped."""
-        return _mapped(self._file(kind, name), _type(name), self.kinds[kind].rows)
+        return _mapped(self._path(kind, name), _type(name), self.kinds[kind].rows)
 
     def blocks(self, kind: str, name: str) -> Floats:
         """Of each whole block the smallest and the largest value, the sum and the count; of places the first."""
         count, width = self.kinds[kind].rows // BLOCK, 1 if name in PLACES else 4
-        file = self._file(kind, name).with_suffix(".blocks")
+        file = self._path(kind, name, "blocks")
         return _mapped(file, _type(name), count * width).reshape(count, width)
 
     def append(self, kind: str, found: Mapping[str, Floats]) -> None:
@@ -113,9 +119,20 @@ class Columns:
         write_whole(self.cache / "head.json", json.dumps(head))
 
     def _file(self, kind: str, name: str) -> Path:
-        return self.cache / self.generation / f"{kind}-{self.kinds[kind].names.index(name)}.values"
+        return Path(self._path(kind, name))
+
+    def _path(self, kind: str, name: str, what: str = "values") -> str:
+        return f"{self.cache}/{self.generation}/{kind}-{self.kinds[kind].names.index(name)}.{what}"
 
 
+@lru_cache(MOST_HEADS)
+def _head(path: str, changed: int, inode: int) -> Any:
+    """The head of columns, parsed once as long as it stays: a page asks for hundreds of curves at once."""
+    with open(path, "rb") as file:
+        return json.loads(file.read())
+
+
+@lru_cache(MOST_HEADS)
 def cache_of(folder: Path, caches: Path) -> Path:
     """Where the columns of a run are kept."""
     return caches / hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
@@ -250,11 +267,11 @@ def _numbers(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
                 yield key, float(each)
 
 
-def _mapped(file: Path, kind: type[np.floating[Any]], count: int) -> Floats:
+def _mapped(file: str, kind: type[np.floating[Any]], count: int) -> Floats:
     """So many numbers of a file, memory-mapped."""
     if not count:
         return np.empty(0, kind)
-    with file.open("rb") as stream:
+    with open(file, "rb") as stream:
         return np.frombuffer(mmap.mmap(stream.fileno(), count * np.dtype(kind).itemsize, access=mmap.ACCESS_READ), kind)
 
 

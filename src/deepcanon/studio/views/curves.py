@@ -162,8 +162,8 @@ def _buckets(at: Any, low: Floats, high: Floats, total: Floats, count: Floats) -
     if not inside.any():
         return result
     first, end = at[:-1][inside], at[-1]
-    counts = np.add.reduceat(count[:end], first, dtype=np.float64)
-    sums = np.add.reduceat(total[:end], first, dtype=np.float64)
+    counts = np.add.reduceat(count[:end].astype(np.float64), first)
+    sums = np.add.reduceat(total[:end].astype(np.float64), first)
     result[0, inside] = np.fmin.reduceat(low[:end], first)
     result[1, inside] = np.divide(sums, counts, out=np.full(len(first), np.nan), where=counts > 0)
     result[2, inside] = np.fmax.reduceat(high[:end], first)
