@@ -241,7 +241,8 @@ def server(folder: Path) -> dict[str, float]:
         found[f"{name}, processor ms, median of {rounds}"] = 1000 * statistics.median(spent)
 
     timed("the table of all runs", lambda: [row(run, root, locks) for run in runs.values()])
-    timed("curves of all runs, sketched", lambda: curves(runs, folder / "nothing", "loss", width=600))
+    timed("curves of all runs, sketched", lambda: curves(runs, folder / "nothing", "loss", width=600), rounds=1)
+    timed("the same again", lambda: curves(runs, folder / "nothing", "loss", width=600))
     first = {number: root / f"run-{number:03d}" for number in range(DIFFERENT)}
     orders = [{"log": str(run / "log.jsonl"), "cache": str(cache_of(run, caches))} for run in first.values()]
     reader = [sys.executable, "-m", "deepcanon.studio.columns", str(caches)]
