@@ -1,15 +1,16 @@
 """The studio next to TensorBoard and trackio on the same curves: start, first paint, curves, memory; its own speeds.
 
-    python benchmarks/studio.py FOLDER --part make|ours|server|tensorboard|trackio|training
+    python benchmarks/studio.py FOLDER --part make|start|ours|server|tensorboard|trackio|training
         [--runs 200] [--points 100000] [--of ours tensorboard trackio]
 
 ``make`` writes runs of so many logged points for all three, or for those of ``--of`` (ten different losses, each again
-and again under other names). Each of the next parts starts one server on its runs, opens its page in Chromium and says
-after how many seconds the server answered, the page had its first contentful paint and a curve was there, what
-processor time the server and its processes had used by then, and what memory they held (resident, summed). ``ours``
-also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a small mlp with and without
-a studio that watches it, in turns. ``server`` needs no browser and no quiet machine: the processor time of what the
-server does for a page with all runs, and its memory.
+and again under other names). ``start`` starts each server three times, in turns, without a browser. ``ours``,
+``tensorboard`` and ``trackio`` start one server on its runs, open its page in Chromium and say after how many seconds
+the server answered, the page had its first contentful paint and a curve was there, what processor time the server and
+its processes had used by then, and what memory they held (resident, summed over all processes, then and at most within
+half a minute). ``ours`` also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a
+small mlp with and without a studio that watches it, in turns. ``server`` needs no browser and no quiet machine: the
+processor time of what the server does for a page with all runs, and its memory.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import argparse
 import json
 import shutil
 import socket
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -34,105 +34,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from studio_runs import DIFFERENT, make, makers
 
-from deepcanon.core.files import seal
 from deepcanon.runs.log_lines import log_lines
 
-DIFFERENT = 10
-"""How many different curves there are."""
-
-
-def losses(number: int, points: int) -> list[float]:
-    """A falling curve with noise and one spike."""
-    random = np.random.default_rng(number)
-    curve = 0.2 + np.exp(-np.arange(points) / (points / 8)) + 0.05 * random.standard_normal(points)
-    curve[points * (number + 3) // 17] += 3.0
-    return [float(value) for value in curve]
-
-
-def make(folder: Path, runs: int, points: int, tools: list[str]) -> None:
-    for tool in tools:
-        makers[tool](folder / tool, runs, points)
-        print(f"made those of {tool}", flush=True)
-
-
-def _our_runs(folder: Path, runs: int, points: int) -> None:
-    for number in range(DIFFERENT):
-        values = losses(number, points)
-        first = folder / f"run-{number:03d}"
-        first.mkdir(parents=True)
-        records = (
-            {
-                "kind": "step", "step": n + 1, "epoch": 1 + n // 1000, "seconds": round(n / 200, 3),
-                "terms": {"nll": value}, "loss": value, "lr": 0.002, "grad_norm": 1 + value / 3,
-            }
-            for n, value in enumerate(values)
-        )  # fmt: skip
-        (first / "log.jsonl").write_bytes(log_lines(records, 0)[0])
-        for copy in range(number, runs, DIFFERENT):
-            _describe(folder / f"run-{copy:03d}", first, copy)
-
-
-def _describe(run: Path, first: Path, seed: int) -> None:
-    run.mkdir(exist_ok=True)
-    if run != first:
-        shutil.copy(first / "log.jsonl", run / "log.jsonl")
-    info = {
-        "format": 1, "status": "finished", "created": f"2026-01-01T{seed // 60:02d}:{seed % 60:02d}:00+00:00",
-        "model": {"model": "mlp", "arguments": {"hidden": [64]}}, "parameters": 1000,
-        "data": {"name": "digits"}, "settings": {"epochs": 100, "lr": 0.002, "seed": seed}, "environment": {},
-        "results": {"steps": 1, "seconds": 500.0, "train": {}, "valid": {}, "test": {"nll": 0.2}},
-    }  # fmt: skip
-    (run / "run.json").write_bytes(seal(info))
-
-
-def _tensorboard_runs(folder: Path, runs: int, points: int) -> None:
-    for number in range(DIFFERENT):
-        _tensorboard_run(folder / f"run-{number:03d}", losses(number, points))
-    for copy in range(DIFFERENT, runs):
-        shutil.copytree(folder / f"run-{copy % DIFFERENT:03d}", folder / f"run-{copy:03d}")
-
-
-def _tensorboard_run(folder: Path, values: list[float]) -> None:
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.summary.writer.record_writer import RecordWriter
-
-    folder.mkdir(parents=True)
-    with (folder / "events.out.tfevents.1767225600.bench").open("wb") as file:
-        writer = RecordWriter(file)
-        writer.write(Event(wall_time=0.0, file_version="brain.Event:2").SerializeToString())
-        for step, value in enumerate(values, 1):
-            summary = Summary(value=[Summary.Value(tag="loss", simple_value=value)])
-            writer.write(Event(wall_time=step / 200, step=step, summary=summary).SerializeToString())
-
-
-def _trackio_runs(folder: Path, runs: int, points: int) -> None:
-    """The runs in trackio's own data base: ten by its own function, the others copied there by SQL."""
-    os.environ["TRACKIO_DIR"] = str(folder)
-    from trackio.sqlite_storage import SQLiteStorage
-
-    for number in range(DIFFERENT):
-        values = [{"loss": value} for value in losses(number, points)]
-        SQLiteStorage.bulk_log("bench", f"run-{number:03d}", values, steps=list(range(1, points + 1)))
-    path = SQLiteStorage.init_db("bench")
-    with sqlite3.connect(path) as base:
-        base.execute("PRAGMA synchronous = OFF")
-        for table in ("metrics", "configs"):
-            columns = [row[1] for row in base.execute(f"PRAGMA table_info({table})")]
-            kept = [name for name in columns if name not in ("id", "log_id")]
-            for copy in range(DIFFERENT, runs):
-                old, new = f"run-{copy % DIFFERENT:03d}", f"run-{copy:03d}"
-                chosen = [
-                    "?" if name == "run_name" else f"run_id || '-{copy}'" if name == "run_id" else name for name in kept
-                ]
-                copied = f"SELECT {', '.join(chosen)} FROM {table} WHERE run_name = ?"
-                base.execute(f"INSERT INTO {table} ({', '.join(kept)}) {copied}", (new, old))
-    print(f"trackio: {path.stat().st_size / 1e9:.1f} GB", flush=True)
-
-
-makers = {"ours": _our_runs, "tensorboard": _tensorboard_runs, "trackio": _trackio_runs}
+WATCHED = 30.0
+"""Seconds after the first curves in which the largest memory is looked for."""
 
 
 def free_port() -> int:
@@ -175,6 +82,15 @@ def used(process: int) -> dict[str, float]:
     return {"processor, s": seconds, "memory, MB": total}
 
 
+def most_memory(process: int) -> dict[str, float]:
+    """The largest memory of a process and all that it has started while its page stays open."""
+    until, most = time.perf_counter() + WATCHED, 0.0
+    while time.perf_counter() < until:
+        most = max(most, used(process)["memory, MB"])
+        time.sleep(0.5)
+    return {f"largest memory within {WATCHED:.0f} s, MB": most}
+
+
 def wait_for(address: str) -> None:
     while True:
         try:
@@ -206,27 +122,56 @@ def opened(page: Any, address: str, curve: str) -> dict[str, float]:
     return {"first paint, s": (paint or 0) / 1000, "first curves, s": drawn}
 
 
-def peer(command: list[str], port: int, curve: str, **more: Any) -> dict[str, float]:
+def peer(command: list[str], port: int, curve: str) -> dict[str, float]:
     began = time.perf_counter()
-    with running(command, **more) as process, browser() as page:
+    with running(command) as process:
         wait_for(f"http://127.0.0.1:{port}/")
-        start = time.perf_counter() - began
-        found = {"start, s": start, **opened(page, f"http://127.0.0.1:{port}/", curve)}
-        return {**found, **used(process.pid)}
+        found = {"start, s": time.perf_counter() - began}
+        with browser() as page:
+            found |= opened(page, f"http://127.0.0.1:{port}/", curve)
+            return {**found, **used(process.pid), **most_memory(process.pid)}
+
+
+def tensorboard_command(folder: Path, port: int) -> list[str]:
+    return [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder / "tensorboard"), "--port", str(port)]
+
+
+def trackio_command(folder: Path, port: int) -> list[str]:
+    options = f"open_browser=False, server_port={port}, block_thread=True, host='127.0.0.1'"
+    at = f"import os; os.environ['TRACKIO_DIR'] = {str(folder / 'trackio')!r}"
+    return [sys.executable, "-c", f"{at}; import trackio; trackio.show('bench', {options})"]
+
+
+def our_command(folder: Path, port: int) -> list[str]:
+    return [sys.executable, "-m", "deepcanon", "studio", str(folder / "ours"), "--no-browser", "--port", str(port)]
 
 
 def tensorboard(folder: Path) -> dict[str, float]:
     port = free_port()
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder / "tensorboard"), "--port", str(port)]
-    return peer(command, port, "line-chart svg path, line-chart canvas")
+    return peer(tensorboard_command(folder, port), port, "line-chart svg path, line-chart canvas")
 
 
 def trackio(folder: Path) -> dict[str, float]:
     port = free_port()
-    options = f"open_browser=False, server_port={port}, block_thread=True, host='127.0.0.1'"
-    command = [sys.executable, "-c", f"import trackio; trackio.show('bench', {options})"]
     curve = "main canvas, .vega-embed svg, .vega-embed canvas, .plot-container svg"
-    return peer(command, port, curve, env={**os.environ, "TRACKIO_DIR": str(folder / "trackio")})
+    return peer(trackio_command(folder, port), port, curve)
+
+
+def start(folder: Path, rounds: int = 3) -> dict[str, float]:
+    """Seconds until each server answers, and the processor time and memory until then, in turns, without a browser."""
+    there = {"ours": our_command, "tensorboard": tensorboard_command, "trackio": trackio_command}
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for name, command in there.items():
+            if not (folder / name).is_dir():
+                continue
+            port, began = free_port(), time.perf_counter()
+            with running(command(folder, port)) as process:
+                wait_for(f"http://127.0.0.1:{port}/")
+                figures = {"start, s": time.perf_counter() - began, **used(process.pid)}
+            for figure, value in figures.items():
+                found.setdefault(f"{name}: {figure}", []).append(value)
+    return {name: statistics.median(values) for name, values in found.items()}
 
 
 @contextmanager
@@ -243,29 +188,28 @@ def ours(folder: Path) -> dict[str, float]:
     shutil.rmtree(caches, ignore_errors=True)
     found: dict[str, float] = {}
     began = time.perf_counter()
-    with studio(root, caches) as (process, address), browser() as page:
+    with studio(root, caches) as (process, address):
         wait_for(address)
         found["start, s"] = time.perf_counter() - began
-        found |= opened(page, address, ".view[data-drawn]")
-        found |= {f"at first: {name}": value for name, value in used(process.pid).items()}
-        page.locator('.view[data-sketched="0"]').wait_for(state="attached")
-        found["all logs read after, s"] = time.perf_counter() - began
+        with browser() as page:
+            found |= opened(page, address, ".view[data-drawn]")
+            found |= {**used(process.pid), **most_memory(process.pid)}
+            page.locator('.view[data-sketched="0"]').wait_for(state="attached")
+            found["all logs read after, s"] = time.perf_counter() - began
     with studio(root, caches) as (process, address), browser() as page:
         wait_for(address)
         again = opened(page, address, '.view[data-sketched="0"]')
         found |= {f"{name[:-3]} again, s": value for name, value in again.items()}
         time.sleep(3)
         curve = page.get_by_label("Curve", exact=True)
-        names = ("grad_norm", "loss", "lr", "loss") * 3
-        switched = [_drawn_after(page, partial(curve.select_option, name)) for name in names]
+        switched = [_drawn_after(page, partial(curve.select_option, name)) for name in ("grad_norm", "loss", "lr") * 4]
         found["switch to another curve of all runs, median, ms"] = 1000 * statistics.median(switched)
         area = page.locator(".area")
         area.focus()
-        found["zoom, median, ms"] = 1000 * statistics.median(
-            _drawn_after(page, lambda: area.press("+")) for _ in range(5)
-        )
+        zoomed = [_drawn_after(page, lambda: area.press("+")) for _ in range(5)]
+        found["zoom, median, ms"] = 1000 * statistics.median(zoomed)
         page.get_by_label("Find runs by words or settings").fill("run-007")
-        found["memory, MB"] = used(process.pid)["memory, MB"]
+        found["memory when all logs are read, MB"] = used(process.pid)["memory, MB"]
         found["a new line is drawn after, median, s"] = statistics.median(
             _delay(page, root / "run-007") for _ in range(7)
         )
@@ -297,17 +241,13 @@ def server(folder: Path) -> dict[str, float]:
         found[f"{name}, processor ms, median of {rounds}"] = 1000 * statistics.median(spent)
 
     timed("the table of all runs", lambda: [row(run, root, locks) for run in runs.values()])
-    timed("curves of all runs, sketched", lambda: curves(runs, folder / "nothing", "loss", width=600))
+    timed("curves of all runs, sketched", lambda: curves(runs, folder / "nothing", "loss", width=600), rounds=1)
+    timed("the same again", lambda: curves(runs, folder / "nothing", "loss", width=600))
     first = {number: root / f"run-{number:03d}" for number in range(DIFFERENT)}
     orders = [{"log": str(run / "log.jsonl"), "cache": str(cache_of(run, caches))} for run in first.values()]
     reader = [sys.executable, "-m", "deepcanon.studio.columns", str(caches)]
-    subprocess.run(
-        reader,
-        input="".join(f"{json.dumps(order)}\n" for order in orders),
-        text=True,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    asked = "".join(f"{json.dumps(order)}\n" for order in orders)
+    subprocess.run(reader, input=asked, text=True, check=True, stdout=subprocess.DEVNULL)
     child = resource.getrusage(resource.RUSAGE_CHILDREN)
     found["reading one log into columns, by the reader's process, processor ms"] = 1000 * child.ru_utime / DIFFERENT
     found["largest resident memory of that process, MB"] = child.ru_maxrss / 1000
@@ -347,7 +287,7 @@ def _delay(page: Any, run: Path) -> float:
 
 
 def training(folder: Path, rounds: int = 5) -> dict[str, float]:
-    """Processor seconds of a training with a studio that watches it, over those without, in turns."""
+    """Wall seconds of a training with a studio that watches it, over those without, in turns."""
     root = folder / "watched"
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
@@ -361,11 +301,8 @@ def training(folder: Path, rounds: int = 5) -> dict[str, float]:
                 page.locator(".view").wait_for(state="attached")
                 ratios.append(_trained(root / f"watched-{number}") / alone)
             print(f"watched over alone: {ratios[-1]:.3f}", flush=True)
-    return {
-        "wall time watched over alone, median": statistics.median(ratios),
-        "smallest": min(ratios),
-        "largest": max(ratios),
-    }
+    middle = statistics.median(ratios)
+    return {"wall time watched over alone, median": middle, "smallest": min(ratios), "largest": max(ratios)}
 
 
 def _trained(run: Path) -> float:
@@ -379,9 +316,9 @@ def _trained(run: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument(
-        "--part", choices=["make", "ours", "server", "tensorboard", "trackio", "training"], required=True
-    )
+    parts = {"ours": ours, "server": server, "tensorboard": tensorboard, "trackio": trackio, "start": start,
+             "training": training}  # fmt: skip
+    parser.add_argument("--part", choices=["make", *parts], required=True)
     parser.add_argument("--of", nargs="+", choices=list(makers), default=list(makers))
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--points", type=int, default=100_000)
@@ -389,7 +326,6 @@ def main() -> None:
     if given.part == "make":
         make(given.folder, given.runs, given.points, given.of)
         return
-    parts = {"ours": ours, "server": server, "tensorboard": tensorboard, "trackio": trackio, "training": training}
     for name, value in parts[given.part](given.folder).items():
         print(f"{given.part:<12}{name:<70}{value:10.3f}")
 

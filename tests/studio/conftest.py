@@ -126,6 +126,11 @@ def page_of(browser: Browser) -> Iterator[Callable[..., Page]]:
     assert complaints == []
 
 
+def settled(page: Page) -> None:
+    """Wait until the view has all that it has asked for: nothing on the page says that it is busy."""
+    page.locator("#main:not(:has([aria-busy]))").wait_for(state="attached")
+
+
 def own(address: str, served: Served) -> bool:
     """Whether a request stays on this server, or goes to what the page itself has made."""
     return address.startswith((f"{served.origin}/", "data:", "blob:", "about:"))

@@ -71,7 +71,7 @@ class Served:
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of an answer; the token is sent unless headers say otherwise."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         sent = {"Authorization": f"Bearer {self.studio.token}", **(headers or {})}
         content = None
         if body is not None:

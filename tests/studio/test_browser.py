@@ -19,7 +19,7 @@ import torch
 
 import deepcanon as dc
 from deepcanon.core.files import seal
-from tests.studio.conftest import PATIENCE, Served
+from tests.studio.conftest import PATIENCE, Served, settled
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -37,11 +37,6 @@ def results(folder: Path) -> dict[str, Any]:
 def read(text: str) -> float:
     """A number as the page writes it."""
     return float(text.replace("\N{MINUS SIGN}", "-").replace(",", "").replace("\N{NARROW NO-BREAK SPACE}", ""))
-
-
-def settled(page: Page) -> None:
-    """Wait until nothing is being asked for, but for the live stream."""
-    page.wait_for_timeout(700)
 
 
 def test_every_view_opens_light_dark_and_on_a_phone(
@@ -120,7 +115,7 @@ def test_a_run_that_is_killed_while_watched_can_be_resumed_from_the_page_and_end
     line.locator(".badge.interrupted").wait_for()
     line.get_by_role("button", name="Resume").click()
     line.locator(".badge.running").wait_for()
-    line.locator(".badge.finished").wait_for()
+    line.locator(".badge.finished").wait_for(timeout=4 * PATIENCE)  # a process of its own
     whole = dc.Run.train(
         "mlp:hidden=64", "digits", out=tmp_path / "whole", steps=4000, checkpoint_every=100, seed=5, quiet=True,
         pictures=False,

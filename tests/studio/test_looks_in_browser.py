@@ -15,7 +15,7 @@ import torch
 import deepcanon as dc
 from deepcanon.diagnosis.health_report import Diagnosis, Report
 from deepcanon.studio.views import compare, explain, latent, microscope
-from tests.studio.conftest import PATIENCE, Served
+from tests.studio.conftest import PATIENCE, Served, settled
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -158,11 +158,11 @@ def test_the_map_of_codes_is_decoded_where_it_is_touched_and_the_film_is_played(
     page = page_of(served, f"#/explain?id={id_of(served, 'vae')}&split=test&first=3&second=9")
     area = page.locator(".drag")
     area.wait_for()
-    page.locator(".decoded canvas").wait_for()
+    page.wait_for_url(re.compile("point="))  # the middle of the codes is decoded, and in the address
+    before = page.url
     area.click(position={"x": 200, "y": 150})
-    page.wait_for_url(re.compile("point="))
+    page.wait_for_url(lambda address: address != before)
     point = [float(x) for x in re.findall(r"point=([^&]+)", page.url)[0].replace("%2C", ",").split(",")]
-    page.wait_for_timeout(500)
     pixels = page.locator(".decoded canvas").evaluate(
         "c => Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).filter((_, n) => n % 4 === 0)"
     )
@@ -195,8 +195,8 @@ def test_every_look_fits_a_phone(folder: Path, serve: Callable[..., Served], pag
     page = page_of(served, phone=True, dark=True)
     for view in ("compare", *(f"explain?id={id_of(served, name)}" for name in ("cnn", "vae", "gpt")), "microscope"):
         page.goto(f"{served.origin}/#/{view}")
-        page.locator(".look .room:not([aria-busy]), table.comparison, iframe.graph").first.wait_for()
-        page.wait_for_timeout(1500)
+        page.locator(".look .room, table.comparison, iframe.graph").first.wait_for()
+        settled(page)
         wide, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert wide <= room, f"{view} is {wide} pixels wide"
         assert page.locator(".refusal:visible").all_text_contents() == []

@@ -51,7 +51,9 @@ def events(studio: Served) -> Iterator[tuple[str, Any]]:
     answer, kind = connection.getresponse(), ""
     try:
         while True:
-            line = answer.readline().decode().rstrip("\n")
+            if not (line := answer.readline().decode()):
+                return
+            line = line.rstrip("\n")
             if line.startswith("event: "):
                 kind = line[7:]
             elif line.startswith("data: "):
@@ -138,7 +140,8 @@ def test_notes_are_kept_in_the_folder(studio: Served, tmp_path: Path) -> None:
     assert rows(studio)["one"]["tags"] == ["best"]
 
 
-def test_what_changes_is_told_and_nothing_else(studio: Served, tmp_path: Path) -> None:
+def test_what_changes_is_told_and_nothing_else(studio: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deepcanon.studio.live.SEARCH", 0.1)
     stream = events(studio)
     assert next(stream)[0] == "hello"
     ids = {name: row["id"] for name, row in rows(studio).items()}
@@ -166,6 +169,15 @@ def test_what_changes_is_told_and_nothing_else(studio: Served, tmp_path: Path) -
         pass
     assert sorted(rows(studio)) == ["deep/two", "one"]
     stream.close()  # type: ignore[attr-defined]
+
+
+def test_an_open_page_does_not_keep_the_studio_from_ending(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path / "runs" / "one", [step(1, 0.5)])
+    with served(tmp_path / "runs") as studio:
+        stream = events(studio)
+        assert next(stream)[0] == "hello"
+    assert len(list(stream)) < 3  # it has an end
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_job_is_a_process_of_the_command_line(studio: Served, tmp_path: Path) -> None:

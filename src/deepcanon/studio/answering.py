@@ -8,10 +8,11 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from deepcanon.core import UsageError
 from deepcanon.core.files import as_json
+from deepcanon.studio.requests import Answer
 from deepcanon.studio.studio import Studio
 
 
@@ -30,7 +31,7 @@ class View:
 
 async def answered(function: Callable[..., Any], *given: Any, **named: Any) -> Response:
     """What a function gives, as JSON, from a thread of its own, so that others need not wait."""
-    return JSONResponse(as_json(await run_in_threadpool(function, *given, **named)))
+    return Answer(as_json(await run_in_threadpool(function, *given, **named)))
 
 
 async def computed(studio: Studio, function: Callable[..., Any], *given: Any, **named: Any) -> Response:
@@ -52,15 +53,6 @@ def whole(request: Request, name: str, usual: int | None = None) -> int:
         return int(word or "")
     except ValueError:
         raise UsageError(f"{name} is a whole number, got {(word or 'nothing')[:40]!r}") from None
-
-
-def real(request: Request, name: str, usual: float) -> float:
-    """A parameter of the address that is a number."""
-    word = request.query_params.get(name)
-    try:
-        return usual if word is None else float(word)
-    except ValueError:
-        raise UsageError(f"{name} is a number, got {str(word)[:40]!r}") from None
 
 
 def split_of(request: Request) -> str:

@@ -13,12 +13,13 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from deepcanon.core.errors import DeepcanonError, brief
 from deepcanon.studio import routes
+from deepcanon.studio.requests import Answer
 from deepcanon.studio.security import Guard
 from deepcanon.studio.studio import Studio
 from deepcanon.studio.unknown import UnknownId
@@ -81,7 +82,7 @@ def _about(studio: Studio) -> Any:
     }
 
     async def answer(request: Request) -> Response:
-        return JSONResponse(about)
+        return Answer(about)
 
     return answer
 
@@ -95,19 +96,17 @@ def _ticket(studio: Studio) -> Any:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse(
-        {"error": "there is nothing here" if error.status_code == 404 else error.detail}, error.status_code
-    )
+    return Answer({"error": "there is nothing here" if error.status_code == 404 else error.detail}, error.status_code)
 
 
 async def _user_error(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": brief(str(error))}, 400)
+    return Answer({"error": brief(str(error))}, 400)
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 404)
+    return Answer({"error": str(error)}, 404)
 
 
 async def _bug(request: Request, error: Exception) -> Response:
     """What nobody foresaw: the page gets a sentence; the server writes the traceback to the terminal."""
-    return JSONResponse({"error": "something went wrong in the studio; its terminal says what"}, 500)
+    return Answer({"error": "something went wrong in the studio; its terminal says what"}, 500)

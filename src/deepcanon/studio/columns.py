@@ -19,7 +19,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,7 +32,7 @@ from deepcanon.core.files import write_whole
 
 BLOCK = 16
 """The records of a block."""
-PIECE = 2**21
+PIECE = 2**20
 """The bytes of a log that are parsed at a time."""
 MOST_LINE = 2**20
 """The bytes of a line beyond which a file is not taken for a log."""
@@ -41,6 +43,8 @@ PLACES = ("step", "seconds")
 KINDS = ("step", "epoch")
 DAYS = 30
 """How long columns that nobody has read stay."""
+MOST_HEADS = 1000
+"""Of how many logs is remembered where their columns are, and which."""
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -67,9 +71,11 @@ class Columns:
     @classmethod
     def open(cls, cache: Path) -> Columns | None:
         """The columns that are in a folder; none if nothing was read yet."""
+        head = f"{cache}/head.json"
         try:
-            saved = json.loads((cache / "head.json").read_bytes())
-            kinds = {name: Kind(**kind) for name, kind in saved["kinds"].items()}
+            status = os.stat(head)
+            saved = _head(head, status.st_mtime_ns, status.st_ino)
+            kinds = {name: Kind(**deepcopy(kind)) for name, kind in saved["kinds"].items()}  # rows are added to them
             return cls(cache, saved["generation"], saved["offset"], saved["tail"], kinds)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -80,12 +86,12 @@ class Columns:
 
     def values(self, kind: str, name: str) -> Floats:
         """A column, memory-mapped."""
-        return _mapped(self._file(kind, name), _type(name), self.kinds[kind].rows)
+        return _mapped(self._path(kind, name), _type(name), self.kinds[kind].rows)
 
     def blocks(self, kind: str, name: str) -> Floats:
         """Of each whole block the smallest and the largest value, the sum and the count; of places the first."""
         count, width = self.kinds[kind].rows // BLOCK, 1 if name in PLACES else 4
-        file = self._file(kind, name).with_suffix(".blocks")
+        file = self._path(kind, name, "blocks")
         return _mapped(file, _type(name), count * width).reshape(count, width)
 
     def append(self, kind: str, found: Mapping[str, Floats]) -> None:
@@ -113,9 +119,20 @@ class Columns:
         write_whole(self.cache / "head.json", json.dumps(head))
 
     def _file(self, kind: str, name: str) -> Path:
-        return self.cache / self.generation / f"{kind}-{self.kinds[kind].names.index(name)}.values"
+        return Path(self._path(kind, name))
+
+    def _path(self, kind: str, name: str, what: str = "values") -> str:
+        return f"{self.cache}/{self.generation}/{kind}-{self.kinds[kind].names.index(name)}.{what}"
 
 
+@lru_cache(MOST_HEADS)
+def _head(path: str, changed: int, inode: int) -> Any:
+    """The head of columns, parsed once as long as it stays: a page asks for hundreds of curves at once."""
+    with open(path, "rb") as file:
+        return json.loads(file.read())
+
+
+@lru_cache(MOST_HEADS)
 def cache_of(folder: Path, caches: Path) -> Path:
     """Where the columns of a run are kept."""
     return caches / hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
@@ -171,14 +188,14 @@ def parse(lines: bytes) -> dict[str, dict[str, Floats]]:
         for kind in KINDS:
             chosen = np.flatnonzero(kinds == kind)
             if len(chosen):
-                found[kind] = _arrow_columns(table.take(chosen))
+                found[kind] = _arrow_columns(table, chosen)
         return found
     except (pa.ArrowException, KeyError, TypeError, ValueError):  # one damaged line is enough for that
         records = [record for line in lines.split(b"\n") if (record := record_of(line)) is not None]
         return columns_of(records)
 
 
-def _arrow_columns(table: Any) -> dict[str, Floats]:
+def _arrow_columns(table: Any, chosen: npt.NDArray[np.intp]) -> dict[str, Floats]:
     found: dict[str, Floats] = {}
     for name in ("step", "seconds", "loss", "lr", "grad_norm", "terms", "valid"):
         if name not in table.column_names:
@@ -189,12 +206,35 @@ def _arrow_columns(table: Any) -> dict[str, Floats]:
         else:
             parts = {name: column}
         for key, part in parts.items():
-            values = np.asarray(part.cast("float64").to_numpy(zero_copy_only=False))
+            values = _floats(part)[chosen]
+            values[~_there(column)[chosen]] = np.nan
             if name in PLACES or not np.isnan(values).all():
                 found[key] = values
     if any(np.isnan(found[place]).any() for place in PLACES):
         raise ValueError("a record without a place")
     return found
+
+
+def _floats(part: Any) -> Floats:
+    """Numbers of Arrow in double precision, NaN where there is none.
+
+    They are read off the buffers: what Arrow offers for that imports pandas, which takes 50 MB.
+    """
+    kind = {"double": np.float64, "int64": np.int64, "null": None}[str(part.type)]
+    if kind is None:
+        return np.full(len(part), np.nan)
+    values = np.frombuffer(part.buffers()[1], kind)[part.offset : part.offset + len(part)].astype(np.float64)
+    values[~_there(part)] = np.nan
+    return values
+
+
+def _there(part: Any) -> npt.NDArray[np.bool_]:
+    """Where an array of Arrow has a value."""
+    bits = part.buffers()[0]
+    if bits is None:
+        return np.full(len(part), str(part.type) != "null")
+    every = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
+    return every[part.offset : part.offset + len(part)].astype(bool)
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
@@ -227,11 +267,11 @@ def _numbers(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
                 yield key, float(each)
 
 
-def _mapped(file: Path, kind: type[np.floating[Any]], count: int) -> Floats:
+def _mapped(file: str, kind: type[np.floating[Any]], count: int) -> Floats:
     """So many numbers of a file, memory-mapped."""
     if not count:
         return np.empty(0, kind)
-    with file.open("rb") as stream:
+    with open(file, "rb") as stream:
         return np.frombuffer(mmap.mmap(stream.fileno(), count * np.dtype(kind).itemsize, access=mmap.ACCESS_READ), kind)
 
 
@@ -284,8 +324,11 @@ def work(orders: TextIO, answers: TextIO) -> None:
 
 
 if __name__ == "__main__":
+    import pyarrow
+
     if hasattr(os, "nice"):
         os.nice(5)  # whatever trains is more urgent
     throw_away(Path(sys.argv[1]))
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # which gives back what it does not need
     with suppress(BrokenPipeError, KeyboardInterrupt):  # the studio has ended
         work(sys.stdin, sys.stdout)

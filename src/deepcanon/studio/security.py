@@ -11,6 +11,7 @@ import asyncio
 import hmac
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -85,7 +86,8 @@ class Guard:
         except Refused as refusal:
             await _refuse(guarded, refusal)
             return
-        await self.app(scope, _replayed(body, receive), guarded)
+        with suppress(asyncio.CancelledError):  # the server ends: nobody waits for this answer any more
+            await self.app(scope, _replayed(body, receive), guarded)
 
     def check(self, scope: Scope) -> None:
         """Refuse a request by its method, its headers and its token."""
@@ -124,6 +126,8 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
     """All of a request's body, if it is small enough and comes soon enough."""
     most = MOST_BODY if scope["method"] == "POST" else 0
     said = _one(scope["headers"], b"content-length")
+    if said is not None and _one(scope["headers"], b"transfer-encoding") is not None:
+        raise Refused(400, "a body has a length or comes in chunks, not both")
     if said is not None and not (said.isascii() and said.isdigit() and len(said) < 12 and int(said) <= most):
         raise Refused(413, f"the body of a request has at most {most:,} bytes")
     body, more = bytearray(), True

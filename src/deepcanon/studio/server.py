@@ -49,6 +49,18 @@ class Impatient(H11Protocol):
             self.patience = None
 
 
+class Server(uvicorn.Server):
+    """A server that ends what it streams first, so that open pages do not keep it from ending."""
+
+    def __init__(self, config: uvicorn.Config, studio: Studio) -> None:
+        super().__init__(config)
+        self.studio = studio
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await asyncio.to_thread(self.studio.close)
+        await super().shutdown(sockets)
+
+
 def bind(port: int) -> socket.socket:
     """A socket on the loopback interface; port 0 is any that is free."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -81,7 +93,7 @@ def server(studio: Studio, listener: socket.socket) -> uvicorn.Server:
         h11_max_incomplete_event_size=2**14,
         timeout_graceful_shutdown=1,
     )
-    return uvicorn.Server(config)
+    return Server(config, studio)
 
 
 def serve(studio: Studio, listener: socket.socket, ready: Callable[[], object] = lambda: None) -> None:

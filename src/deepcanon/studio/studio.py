@@ -14,6 +14,7 @@ from deepcanon.runs.folder_parts import BEGINNING, PARTS
 from deepcanon.studio.columns import default_caches
 from deepcanon.studio.jobs import Jobs
 from deepcanon.studio.live import Live
+from deepcanon.studio.plain import is_plain
 from deepcanon.studio.unknown import UnknownId
 
 TICKET_SECONDS = 30.0
@@ -46,6 +47,8 @@ class Studio:
         self.epoch = secrets.token_hex(4)
         self.computing = threading.Lock()
         """Held by whoever computes with torch: one at a time, so that the page stays quick."""
+        self.ending = False
+        """Whether the studio closes: what is streamed to pages ends then."""
         self.at_end: list[Callable[[], None]] = []
         """What is called when the studio closes: a view ends the processes that it has started."""
         self.live = Live(self)
@@ -72,7 +75,8 @@ class Studio:
             raise UnknownId(f"there is no run {id[:40]!r} here") from None
 
     def close(self) -> None:
-        """End what runs next to the server."""
+        """End what runs next to the server, and what it streams."""
+        self.ending = True
         self.live.close()
         for end in self.at_end:
             end()
@@ -114,13 +118,13 @@ def _is_text(name: str) -> bool:
 def run_folders(root: Path) -> Iterator[Path]:
     """The folders that hold a run, or begin to; links are not followed, since they may leave the root.
 
-    Where a pipe or a device stands in place of a file, to open which would wait for ever, there is no run; nor where a
-    name is not UTF-8, which no page could show.
+    Where a link, a pipe or a device stands in place of a file there is no run; nor where a name is not UTF-8, which no
+    page could show.
     """
     for place, folders, files in os.walk(root):
         if "run.json" in files or BEGINNING in files:
             read = [os.path.join(place, name) for name in files if name in READ]
-            if all(not os.path.exists(path) or os.path.isfile(path) for path in read) and _is_text(place):
+            if all(map(is_plain, read)) and _is_text(place):
                 yield Path(place)
             folders[:] = [name for name in folders if name not in PARTS]
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -52,7 +52,7 @@ async function show() {
     else link.removeAttribute("aria-current");
   }
   document.title = `${module.title} · deepcanon studio`;
-  const root = h("section", { class: `view view-${view}` });
+  const root = h("section", { class: `view view-${view}`, "aria-busy": "true" });
   fill(main, root);
   if (shown !== view) { window.scrollTo(0, 0); shown = view; }
   try {
@@ -62,6 +62,8 @@ async function show() {
   } catch (error) {
     if (mine === turn) root.append(refusal(error));
     console.warn(error);
+  } finally {
+    root.removeAttribute("aria-busy");
   }
 }
 

@@ -37,7 +37,7 @@ export function number(value, digits = 4) {
   if (Number.isInteger(value) && Math.abs(value) < 1e7) return value.toLocaleString("en").replace("-", "−");
   const size = Math.abs(value);
   const text = size >= 1e5 || (size < 1e-3 && size > 0) ? value.toExponential(digits - 2) : String(Number(value.toPrecision(digits)));
-  return text.replace("-", "−");
+  return text.replaceAll("-", "−");
 }
 
 export function seconds(value) {

@@ -129,10 +129,10 @@ class Session:
 
     def end(self) -> None:
         """End the process, whatever it does."""
+        self.over = True
         self.process.kill()
         self.process.join(PATIENCE)
         self.pipe.close()
-        self.over = True
 
     def _read(self) -> None:
         try:

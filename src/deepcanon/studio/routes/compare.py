@@ -7,11 +7,12 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from deepcanon.core.errors import DeepcanonError
 from deepcanon.studio.answering import View, answered
+from deepcanon.studio.requests import Answer
 from deepcanon.studio.studio import Studio, id_of
 from deepcanon.studio.unknown import UnknownId
 
@@ -69,7 +70,7 @@ def routes(studio: Studio) -> list[Route]:
 
     async def report(request: Request) -> Response:
         page = await run_in_threadpool(lambda: compare.report(folder_of(request)))
-        return JSONResponse({"address": studio.ticket(page)})
+        return Answer({"address": studio.ticket(page)})
 
     return [
         Route("/api/comparisons", all_of_them),

@@ -6,12 +6,12 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from deepcanon.core.errors import UsageError
 from deepcanon.studio.answering import View, computed
-from deepcanon.studio.requests import body_of
+from deepcanon.studio.requests import Answer, body_of
 from deepcanon.studio.studio import Studio
 from deepcanon.studio.views.training import train_words
 
@@ -30,7 +30,7 @@ def routes(studio: Studio) -> list[Route]:
     async def examine(request: Request) -> Response:
         run = studio.run(request.path_params["id"])
         words = ["doctor", str(run), f"--out={run / LOOKS}", "--overwrite", "--all", "--json"]
-        return JSONResponse(studio.jobs.add("doctor", run.name, words, run, fine=(0, 1)))
+        return Answer(studio.jobs.add("doctor", run.name, words, run, fine=(0, 1)))
 
     async def apply(request: Request) -> Response:
         run, asked = studio.run(request.path_params["id"]), await body_of(request)
@@ -45,7 +45,7 @@ def routes(studio: Studio) -> list[Route]:
                 return train_words(studio, {**training, "data": known.get(training["data"], training["data"])})
 
         found, folder = await run_in_threadpool(words)
-        return JSONResponse(studio.jobs.add("train", folder.name, found, folder))
+        return Answer(studio.jobs.add("train", folder.name, found, folder))
 
     return [
         Route("/api/runs/{id}/doctor", verdicts),

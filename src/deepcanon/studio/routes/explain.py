@@ -8,7 +8,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from deepcanon.core import UsageError
-from deepcanon.studio.answering import View, computed, real, split_of, whole
+from deepcanon.studio.answering import View, computed, split_of, whole
+from deepcanon.studio.requests import number_of
 from deepcanon.studio.studio import Studio
 
 explain, latent, looking = View("explain"), View("latent"), View("looking")
@@ -40,14 +41,15 @@ def routes(studio: Studio) -> list[Route]:
         raise UsageError(f"there is no panel {panel[:40]!r}")
 
     async def next_token(request: Request) -> Response:
-        run, prompt = studio.run(request.path_params["id"]), request.query_params.get("prompt", "")
-        return await computed(studio, explain.next_token, run, prompt, temperature=real(request, "temperature", 1.0))
+        run, asked = studio.run(request.path_params["id"]), request.query_params
+        heat = number_of(asked, "temperature", 1.0)
+        return await computed(studio, explain.next_token, run, asked.get("prompt", ""), temperature=heat)
 
     async def codes(request: Request) -> Response:
         return await computed(studio, latent.latent_map, studio.run(request.path_params["id"]), split_of(request))
 
     async def decode(request: Request) -> Response:
-        run, point = studio.run(request.path_params["id"]), [real(request, "x", 0.0), real(request, "y", 0.0)]
+        run, point = studio.run(request.path_params["id"]), [number_of(request.query_params, a, 0.0) for a in "xy"]
         return await computed(studio, latent.decoded, run, split_of(request), [point], whole(request, "number", 0))
 
     async def interpolate(request: Request) -> Response:

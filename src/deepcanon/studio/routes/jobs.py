@@ -6,12 +6,12 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from deepcanon.core.errors import UsageError
 from deepcanon.studio.jobs import stop_process
-from deepcanon.studio.requests import body_of
+from deepcanon.studio.requests import Answer, body_of
 from deepcanon.studio.studio import Studio
 from deepcanon.studio.views.runs import held, holder
 from deepcanon.studio.views.training import catalogue, compare_words, model_form, train_words
@@ -21,13 +21,13 @@ def routes(studio: Studio) -> list[Route]:
     """The routes of jobs, and of stopping and resuming a run."""
 
     async def offered(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(catalogue, studio))
+        return Answer(await run_in_threadpool(catalogue, studio))
 
     async def form(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(_alone, studio, model_form, request.path_params["name"]))
+        return Answer(await run_in_threadpool(_alone, studio, model_form, request.path_params["name"]))
 
     async def listed(request: Request) -> Response:
-        return JSONResponse({"jobs": studio.jobs.shown()})
+        return Answer({"jobs": studio.jobs.shown()})
 
     async def started(request: Request) -> Response:
         asked = await body_of(request)
@@ -35,23 +35,23 @@ def routes(studio: Studio) -> list[Route]:
         if words is None:
             raise UsageError("a job is to train or to compare")
         found, folder = await run_in_threadpool(_alone, studio, words, studio, asked)
-        return JSONResponse(studio.jobs.add(found[0], folder.name, found, folder))
+        return Answer(studio.jobs.add(found[0], folder.name, found, folder))
 
     async def ended(request: Request) -> Response:
         now = (await body_of(request)).get("now") is True
-        return JSONResponse(studio.jobs.stop(request.path_params["id"], now=now))
+        return Answer(studio.jobs.stop(request.path_params["id"], now=now))
 
     async def stopped(request: Request) -> Response:
         folder = studio.run(request.path_params["id"])
         stop_process(holder(folder, held()), now=(await body_of(request)).get("now") is True)
-        return JSONResponse({})
+        return Answer({})
 
     async def resumed(request: Request) -> Response:
         folder = studio.run(request.path_params["id"])
         await body_of(request)
         if holder(folder, held()) is not None:
             raise UsageError("it is training already")
-        return JSONResponse(studio.jobs.add("resume", folder.name, ["resume", str(folder), "--json"], folder))
+        return Answer(studio.jobs.add("resume", folder.name, ["resume", str(folder), "--json"], folder))
 
     return [
         Route("/api/catalogue", offered),

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from deepcanon.studio.play.sessions import Session, Sessions
-from deepcanon.studio.requests import body_of
+from deepcanon.studio.requests import Answer, body_of
 from deepcanon.studio.studio import Studio
 
 
@@ -22,18 +22,18 @@ def routes(studio: Studio) -> list[Route]:
 
     async def choices(request: Request) -> Response:
         found = await run_in_threadpool(sessions.choices, await body_of(request))
-        return JSONResponse(found)
+        return Answer(found)
 
     async def begin(request: Request) -> Response:
         session = await run_in_threadpool(sessions.begin, await body_of(request))
-        return JSONResponse({"id": session.id, "scene": session.scene})
+        return Answer({"id": session.id, "scene": session.scene})
 
     async def tell(request: Request) -> Response:
         id, command = request.path_params["id"], await body_of(request)
         if command.get("do") == "end":
             await run_in_threadpool(sessions.end, id)
-            return JSONResponse({})
-        return JSONResponse(await run_in_threadpool(sessions.find(id).ask, command))
+            return Answer({})
+        return Answer(await run_in_threadpool(sessions.find(id).ask, command))
 
     async def frames(request: Request) -> Response:
         return StreamingResponse(_events(sessions.find(request.path_params["id"])), media_type="text/event-stream")

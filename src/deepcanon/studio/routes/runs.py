@@ -77,7 +77,7 @@ async def _events(studio: Studio, live: Live) -> AsyncIterator[str]:
     jobs = -1
     yield f"event: hello\ndata: {json.dumps({'epoch': studio.epoch, 'version': version})}\n\n"
     quiet = 0.0
-    while True:
+    while not studio.ending:
         await asyncio.sleep(POLL)
         number, news = await run_in_threadpool(live.since, version)
         quiet += POLL

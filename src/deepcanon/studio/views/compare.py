@@ -19,6 +19,7 @@ from deepcanon.core.files import read_sealed
 from deepcanon.core.stored import held_to
 from deepcanon.runs.contents import Format
 from deepcanon.runs.folder_parts import PARTS
+from deepcanon.studio.plain import is_plain
 
 COST = (SECONDS, PARAMETERS, SPEED)
 SAMPLES = "samples.png"
@@ -34,7 +35,7 @@ ENDS = {
 def comparison_folders(root: Path) -> Iterator[Path]:
     """The folders that hold a comparison; links are not followed, since they may leave the root."""
     for place, folders, files in os.walk(root):
-        if FILE in files:
+        if FILE in files and is_plain(os.path.join(place, FILE)):
             yield Path(place)
         folders[:] = [name for name in folders if name not in PARTS and not name.startswith(".")]
 
@@ -82,7 +83,7 @@ def compared(folder: Path) -> dict[str, Any]:
         "says": in_short(tables),
         "failures": failures(content),
         "sections": [_section(section, folder) for section in tables],
-        "report": (folder / REPORT).is_file(),
+        "report": is_plain(folder / REPORT),
     }
 
 
@@ -100,7 +101,7 @@ def samples(folder: Path) -> list[Path]:
 def report(folder: Path) -> bytes:
     """The report of a finished comparison, one self-contained page."""
     path = folder / REPORT
-    if not path.is_file():
+    if not is_plain(path):
         raise UsageError("this comparison has no report yet: it is written when all models are trained")
     return path.read_bytes()
 

@@ -11,7 +11,7 @@ import math
 import os
 import struct
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -124,10 +124,11 @@ class Source:
                 part = partial(columns.values, kind)
                 blocks = columns.blocks(kind, against), columns.blocks(kind, name)
                 return cls(lambda: (part(against), part(name)), range_[against], rows, blocks, False) if rows else None
-            records, whole = sketch(log, lines)
+            status = log.stat()
+            columns_by_kind, whole = _sketched(log, status.st_size, status.st_mtime_ns, lines)
         except OSError:
             return None
-        found = columns_of(records).get(kind, {})
+        found = columns_by_kind.get(kind, {})
         if name not in found or np.isnan(found[name]).all():
             return None
         places, values = found[against], found[name]
@@ -161,8 +162,8 @@ def _buckets(at: Any, low: Floats, high: Floats, total: Floats, count: Floats) -
     if not inside.any():
         return result
     first, end = at[:-1][inside], at[-1]
-    counts = np.add.reduceat(count[:end], first, dtype=np.float64)
-    sums = np.add.reduceat(total[:end], first, dtype=np.float64)
+    counts = np.add.reduceat(count[:end].astype(np.float64), first)
+    sums = np.add.reduceat(total[:end].astype(np.float64), first)
     result[0, inside] = np.fmin.reduceat(low[:end], first)
     result[1, inside] = np.divide(sums, counts, out=np.full(len(first), np.nan), where=counts > 0)
     result[2, inside] = np.fmax.reduceat(high[:end], first)
@@ -178,6 +179,13 @@ def _together(curves: list[Floats], width: int) -> Floats:
     total = np.where(np.isnan(mean), 0, mean).sum(0)
     middle = np.divide(total, there, out=np.full(width, np.nan), where=there > 0)
     return np.stack([np.fmin.reduce(low), middle, np.fmax.reduce(high)])
+
+
+@lru_cache(MOST_RUNS)
+def _sketched(log: Path, size: int, changed: int, lines: int) -> tuple[dict[str, dict[str, Floats]], bool]:
+    """The columns of a sketch, remembered as long as the log stays as it is: a page asks again while logs are read."""
+    records, whole = sketch(log, lines)
+    return columns_of(records), whole
 
 
 def sketch(log: Path, lines: int) -> tuple[list[dict[str, Any]], bool]:

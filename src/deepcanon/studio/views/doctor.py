@@ -14,6 +14,7 @@ from deepcanon.core.settings import listed_settings
 from deepcanon.core.stored import MOST_JSON, held_to, read_file
 from deepcanon.diagnosis.doctor import checks
 from deepcanon.runs.folder import RunFolder
+from deepcanon.studio.plain import is_plain
 
 FOLDER = "looks"
 """Where the doctor's report of a run is, in the run's own folder."""
@@ -52,7 +53,7 @@ class Verdicts(TypedDict):
 def examined(run: Path) -> dict[str, Any] | None:
     """The verdicts on a run, each with what following it would change; None where it was not examined yet."""
     path = run / FOLDER / FILE
-    if not path.is_file():
+    if path.parent.is_symlink() or not is_plain(path):
         return None
     found: Verdicts = _read(path)
     settings = RunFolder.open(run).info["settings"]

@@ -11,6 +11,7 @@ from typing import Any
 from deepcanon.core.errors import DeepcanonError
 from deepcanon.core.files import as_json, unseal
 from deepcanon.core.stored import read_file
+from deepcanon.studio.plain import is_plain
 from deepcanon.studio.unknown import UnknownId
 from deepcanon.studio.views.runs import holder, row
 
@@ -40,11 +41,13 @@ def run_page(folder: Path, root: Path, locks: Mapping[tuple[int, int], int]) -> 
 
 def pictures(folder: Path) -> list[Path]:
     """The pictures of a run in their order; links are left out, since they may lead anywhere."""
-    found = []
+    found: list[Path] = []
+    if (folder / "pictures").is_symlink():
+        return found
     for place, folders, files in os.walk(folder / "pictures"):
         folders.sort()
         paths = (Path(place) / name for name in sorted(files) if name.endswith(PICTURES))
-        found += [path for path in paths if not path.is_symlink()]
+        found += [path for path in paths if is_plain(path)]
     return found
 
 

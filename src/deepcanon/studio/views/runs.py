@@ -12,13 +12,15 @@ from deepcanon.core.errors import DeepcanonError, UsageError
 from deepcanon.core.files import as_json, unseal, write_json
 from deepcanon.core.stored import parse_json, read_file
 from deepcanon.runs.folder_parts import BEGINNING
-from deepcanon.studio.columns import record_of
+from deepcanon.studio.columns import KINDS, record_of
 
 NOTES = "notes.json"
 """The file of a run's folder with the tags and the note that somebody wrote about it."""
 MOST_TAGS, MOST_TAG, MOST_NOTE = 20, 40, 10_000
-LAST_BYTES = 2**15
-"""The bytes at the end of a log in which its last records are."""
+LAST_BYTES = (2**15, 2**18)
+"""The bytes at the end of a log in which its last records are, as a rule, and where they are long or far apart."""
+KIND = b'"kind": "%s"'
+"""How a record says of which kind it is, as the trainer writes it."""
 
 
 def row(folder: Path, root: Path, locks: Mapping[tuple[int, int], int]) -> dict[str, Any]:
@@ -97,17 +99,28 @@ def last_records(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         with (folder / "log.jsonl").open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - LAST_BYTES))
-            lines = file.read().split(b"\n")[:-1]
+            for most in LAST_BYTES:
+                begin = max(0, size - most)
+                file.seek(begin)
+                end = file.read(size - begin)
+                found = {kind: record for kind in KINDS if (record := _last(end, kind, whole=begin == 0)) is not None}
+                if len(found) == len(KINDS) or begin == 0:
+                    break
     except OSError:
         return {}, {}
-    for line in reversed(lines[1:] if size > LAST_BYTES else lines):
-        if len(found) == 2:
-            break
-        record = record_of(line)
-        if record is not None:
-            found.setdefault(record["kind"], record)
     return found.get("step", {}), found.get("epoch", {})
+
+
+def _last(end: bytes, kind: str, *, whole: bool) -> dict[str, Any] | None:
+    """The last record of a kind at the end of a log, of which the first line may be a part and the last one torn."""
+    place = end.rfind(b"\n") + 1
+    while (place := end.rfind(KIND % kind.encode(), 0, place)) >= 0:
+        begin = end.rfind(b"\n", 0, place) + 1
+        record = record_of(end[begin : end.index(b"\n", place)]) if begin or whole else None
+        if record is not None and record["kind"] == kind:
+            return record
+        place = begin
+    return None
 
 
 def curve_names(steps: Mapping[str, Any], epochs: Mapping[str, Any]) -> list[str]:

@@ -29,7 +29,7 @@ export async function mount(root, state, go) {
   const caption = h("figcaption"), looks = h("div", { class: "chips looks", role: "group", "aria-label": "What is shown" });
   const pens = sketch((points, done) => { picture.points({ points: points.map((each) => each.slice(0, 2)), labels: points.map((each) => each[2]), unlabeled: [] }); if (done) choose.drawn(points); });
   const picture = plane({ label: "The plane", onPoint: (...given) => { if (choose.drawing()) pens.point(...given); } });
-  const figure = h("figure", { class: "plot" }, picture.node, caption);
+  const figure = h("figure", { class: "plot", "aria-busy": "true" }, picture.node, caption);
   const loss = curves({ x: { name: "step" }, y: { name: "loss" }, height: 190, label: "The loss of the training" });
   const measures = h("dl", { class: "measures" });
   const net = network({ onEdit: edit, onUnit: (layer, index) => picture.unit(layer, index) });
@@ -47,7 +47,7 @@ export async function mount(root, state, go) {
     h("div", { class: "card code-card", hidden: true }, h("div", { class: "view-head" }, h("h2", {}, "The Python that repeats this session, bit for bit"), h("span", { class: "spread" }), copy), code));
   const codeCard = root.querySelector(".code-card"), networkCard = root.querySelector(".network-card");
 
-  function refuse(words) { trouble.textContent = words; trouble.hidden = !words; }
+  function refuse(words) { trouble.textContent = words; trouble.hidden = !words; if (words) figure.removeAttribute("aria-busy"); }
 
   async function begin(asked, running = false) {
     const mine = ++turn;
@@ -77,6 +77,7 @@ export async function mount(root, state, go) {
   function blank() {
     scene = null;
     frame = null;
+    figure.removeAttribute("aria-busy");
     picture.scene({ window: { left: -1.35, bottom: -1.35, side: 2.7 }, axes: ["x₁", "x₂"], points: choose.pile().map((each) => each.slice(0, 2)), labels: choose.pile().map((each) => each[2]), unlabeled: [] });
     net.show([]);
     networkCard.hidden = true;
@@ -105,6 +106,7 @@ export async function mount(root, state, go) {
     if (kind === "over") { if (given.says) refuse(given.says); id = null; take("frame", { ...frame, state: "stopped", curve: [] }); return; }
     if (kind !== "frame" || !scene) return;
     frame = given;
+    figure.removeAttribute("aria-busy");
     curve.push(...given.curve);
     picture.show(frame);
     networkCard.hidden = !frame.layers.length;
@@ -171,6 +173,6 @@ export async function mount(root, state, go) {
 
   caption.textContent = "The library is being imported for the first session; this takes some seconds once.";
   pens.node.hidden = true;
-  choose.begin().catch((error) => refuse(error.message));
+  choose.begin().catch((error) => refuse(error.message)).finally(() => { if (!wanted) figure.removeAttribute("aria-busy"); });
   return () => { turn += 1; end(false); picture.end(); loss.end(); };
 }

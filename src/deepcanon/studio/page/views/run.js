@@ -10,13 +10,17 @@ import { saveButton } from "../save.js";
 export const title = "Run";
 export const under = "runs";
 
+const MOST = 24;  // curves at once
+
 export async function mount(root, state, go) {
   const { id } = state;
   let run = await get(`/api/runs/${encodeURIComponent(id)}`), timer = null, ended = false;
   const plots = new Map(), images = [];
   const head = h("div", { class: "top" }), facts = h("div", { class: "card" }), grid = h("div", { class: "plots" });
   const tables = h("div", { class: "columns" }), gallery = h("div", { class: "gallery" });
-  root.append(head, facts, grid, gallery, tables);
+  const find = h("input", { type: "search", placeholder: "find curves by name", "aria-label": "Find curves by name", value: state.find ?? "", oninput: () => { go({ find: find.value }, { quiet: true }); drawCurves(); } });
+  const count = h("span", { class: "note", role: "status" }), finder = h("p", { class: "pair wrap live-only" }, find, count);
+  root.append(head, facts, finder, grid, gallery, tables);
   const zoom = { from: state.from ?? "", to: state.to ?? "" };
 
   function drawHead() {
@@ -34,8 +38,13 @@ export async function mount(root, state, go) {
     fill(facts, h("dl", { class: "facts" }, said.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))), run.problem ? h("p", { class: "refusal" }, run.problem) : null, run.says.length ? h("ul", { class: "says" }, run.says.map((each) => h("li", {}, each))) : null);
   }
 
+  // Of thousands of curves some are drawn: the first, or the first that are looked for.
   async function drawCurves() {
-    for (const name of run.curves) {
+    const words = find.value.toLowerCase(), matching = run.curves.filter((name) => axisOf(name).name.toLowerCase().includes(words)), shown = new Set(matching.slice(0, MOST));
+    finder.hidden = run.curves.length <= MOST;
+    count.textContent = `${shown.size} of ${number(matching.length)} curves are drawn`;
+    for (const [name, plot] of plots) if (!shown.has(name)) { plot.end(); plot.node.parentElement.remove(); plots.delete(name); }
+    for (const name of shown) {
       if (!plots.has(name)) {
         const plot = curves({ x: { name: "step" }, y: axisOf(name), height: 240, label: `${axisOf(name).name} of ${run.name}`, onZoom: (from, to) => {
           Object.assign(zoom, { from: from === null ? "" : String(Math.floor(from)), to: to === null ? "" : String(Math.ceil(to)) });
@@ -47,7 +56,7 @@ export async function mount(root, state, go) {
       }
       const span = zoom.from !== "" ? { from: Number(zoom.from), to: Number(zoom.to) } : {};
       const { head: said, curves: [curve] } = await getCurves({ name, runs: [id], width: Math.max(200, Math.round(grid.clientWidth / 2)), ...span });
-      if (ended) return;
+      if (ended || !plots.has(name)) return;
       const plot = plots.get(name);
       plot.draw(curve ? [{ key: id, name: run.name, number: 0, ...curve }] : [], span);
       const there = curve ? Array.from(curve.mean).filter((value) => !Number.isNaN(value)) : [];

@@ -125,11 +125,13 @@ export async function mount(root, state, go) {
     again = loading;
     if (loading) return;
     loading = true;
+    place.setAttribute("aria-busy", "true");
     do {
       again = false;
       await loadOnce();
     } while (again && !ended);
     loading = false;
+    place.removeAttribute("aria-busy");
   }
 
   async function loadOnce() {
