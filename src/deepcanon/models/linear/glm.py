@@ -128,10 +128,10 @@ class GLM(Convex):
     Training begins with the best constant, the mean of the targets. All have the dispersion 1, which the minimum does
     not depend on; so the gamma distribution is the exponential one, with its mode at 0.
 
-    Gamma and inverse Gaussian exist for :math:`\eta < 0` only, and the means of Poisson soon overflow. A line search may
-    step there, so the loss that is minimized goes on as a straight line. It leaves the loss where a mean exceeds the
-    sum of all targets, which no mean does at the minimum, as residuals sum to 0. Where an input far from the training
-    data makes :math:`\eta \ge 0` of the first two, loss and predictions are refused. The multinomial family is
+    Gamma and inverse Gaussian exist for :math:`\eta < 0` only, and the means of Poisson soon overflow. A line search
+    may step there, so the loss that is minimized goes on as a straight line. It leaves the loss where a mean exceeds
+    the sum of all targets, which no mean does at the minimum, as residuals sum to 0. Where an input far from the
+    training data makes :math:`\eta \ge 0` of the first two, loss and predictions are refused. The multinomial family is
     ``softmax_regression``. The binomial one, of n trials each, is bernoulli with proportions k / n as targets.
 
     References:
