@@ -161,14 +161,6 @@ def from_ebm(random: np.random.Generator) -> Any:
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1) * [100.0, 0.01]
 
 
-def from_hierarchy(random: np.random.Generator) -> Any:
-    """The top of one number decides where on a ring the two latents below it are, and these what the columns are."""
-    angle = 4 * random.normal(size=(1500, 1))
-    z = 2 * np.hstack([np.cos(angle), np.sin(angle)]) + 0.2 * random.normal(size=(1500, 2))
-    x = z @ random.normal(size=(2, 12)) + np.tanh(z @ random.normal(size=(2, 12)))
-    return (x + 0.3 * random.normal(size=x.shape)) * np.logspace(-2, 2, 12)
-
-
 VAE = "vae:likelihood=bernoulli,hidden=32,latent=3"
 PLANTED: dict[str, tuple[Any, list[str]]] = {
     "rbm:units=2": (from_rbm, ["boltzmann_machine:units=2", "bayesian_network:edges=1", VAE]),
@@ -183,13 +175,6 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
         from_ebm,
         ["gaussian", "gaussian_mixture:components=3", "vae:hidden=32,latent=2"],
     ),
-    **{
-        f"{kind}:latents=2/1,hidden=32": (
-            from_hierarchy,
-            ["gaussian", "gaussian_mixture:components=3", "ppca:latent=2", "vae:latent=2,hidden=32"],
-        )
-        for kind in ("hierarchical_vae", "markov_hierarchical_vae")
-    },
 }
 """Data drawn from a family, and others that are held to it."""
 

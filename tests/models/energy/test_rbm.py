@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -265,7 +266,8 @@ def test_the_recipe_learns_more_slowly_the_more_hidden_units_there_are_and_a_giv
         def step(self, trainer: Trainer, terms: Terms) -> None:
             rates.append(trainer.lr())
 
-    for given in ({}, {"lr": 0.1}):
+    asked: list[dict[str, Any]] = [{}, {"lr": 0.1}]
+    for given in asked:
         dc.fit(RBM(4, units), data, quiet=True, steps=1, schedule="constant", observers=[Watch()], **given)
     assert rates == pytest.approx([rate, 0.1])
 
