@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 import deepcanon as dc
-from deepcanon.core import Batch, DataError, UsageError
+from deepcanon.core import Batch, DataError, Descend, UsageError
 from deepcanon.data import load_data
 from deepcanon.models.energy.dbn import DBN
 from deepcanon.models.energy.rbm import RBM
@@ -138,6 +138,14 @@ def test_a_short_training_is_far_better_than_pixel_by_pixel(fine_tuning: float) 
     assert model.metrics(Batch(x))["nll"].item() < alone - 2
     recognition: Any = model.recognition[0]
     assert torch.equal(recognition.weight, model._layer(0).weight.T) == (fine_tuning == 0)
+
+
+def test_each_layer_learns_as_fast_as_its_width_allows_and_fine_tuning_far_slower() -> None:
+    small, large = (
+        [turn.lr for turn in DBN(8, hidden).turns() if isinstance(turn, Descend)] for hidden in ((100, 14), (500, 2000))
+    )
+    assert small == pytest.approx([0.5, 0.5, 0.02])
+    assert large == pytest.approx([0.1, 0.025, 0.004])
 
 
 def test_what_is_no_deep_belief_network_is_refused() -> None:

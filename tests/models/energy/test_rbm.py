@@ -4,14 +4,16 @@ import itertools
 import math
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 import deepcanon as dc
-from deepcanon.core import Batch, DataError, Descend, UsageError
+from deepcanon.core import Batch, DataError, Descend, Terms, UsageError
 from deepcanon.models.energy.rbm import RBM
+from deepcanon.train import Observer, Trainer
 
 
 def machine(features: int, units: int, seed: int = 0, scale: float = 1.0, **arguments: object) -> RBM:
@@ -251,6 +253,23 @@ def test_training_begins_at_the_base_rates() -> None:
     model.prepare([Batch(x[:5]), Batch(x[5:])])
     torch.testing.assert_close(model.visible_bias.detach().sigmoid(), torch.tensor([0.1, 0.3, 0.9]))
     torch.testing.assert_close(model.base().mean, torch.tensor([0.1, 0.3, 0.9]))
+
+
+@pytest.mark.parametrize(("units", "rate"), [(2, 0.3), (100, 0.3), (500, 0.1)])
+def test_the_recipe_learns_more_slowly_the_more_hidden_units_there_are_and_a_given_rate_is_kept(
+    units: int, rate: float
+) -> None:
+    assert RBM(4, units).recipe.lr == pytest.approx(rate)
+    data, rates = dc.from_tensors(torch.eye(4).repeat(10, 1)), list[float]()
+
+    class Watch(Observer):
+        def step(self, trainer: Trainer, terms: Terms) -> None:
+            rates.append(trainer.lr())
+
+    asked: list[dict[str, Any]] = [{}, {"lr": 0.1}]
+    for given in asked:
+        dc.fit(RBM(4, units), data, quiet=True, steps=1, schedule="constant", observers=[Watch()], **given)
+    assert rates == pytest.approx([rate, 0.1])
 
 
 def test_other_values_than_zeros_and_ones_are_refused() -> None:

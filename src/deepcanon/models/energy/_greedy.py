@@ -13,7 +13,7 @@ from deepcanon.core import Batch, Descend, Model, SemiBatch, Support, Terms, Tur
 from deepcanon.core.checks import at_least
 from deepcanon.core.turn import B
 from deepcanon.distributions.base_rates import log_odds
-from deepcanon.models.energy._rbm import BinaryHarmonium
+from deepcanon.models.energy._rbm import BinaryHarmonium, paced
 
 
 class Greedy(Model[B]):
@@ -38,6 +38,7 @@ class Greedy(Model[B]):
         self.features = features
         self.sizes = list(zip((features, *hidden), hidden, strict=False))
         self.layers = nn.ModuleList(BinaryHarmonium(*size, gibbs_steps, chains=chains) for size in self.sizes)
+        self.__dict__["recipe"] = paced(self.recipe, hidden[0])
 
     @property
     def support(self) -> Support:

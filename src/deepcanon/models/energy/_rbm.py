@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, Self
 
@@ -12,7 +13,7 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Bernoulli, Distribution, Independent
 from torch.nn.functional import softplus
 
-from deepcanon.core import Batch, Descend, Support, Terms, Turn, UsageError
+from deepcanon.core import Batch, Descend, Recipe, Support, Terms, Turn, UsageError
 from deepcanon.core.checks import at_least, flat
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
@@ -20,6 +21,8 @@ from deepcanon.models.energy._energy import Energy
 
 CHUNK = 2**13
 """How many states are written out at once."""
+FASTEST = 50
+"""The largest product of the learning rate and the number of hidden units with which persistent chains keep up."""
 
 
 class Harmonium(Energy[B]):
@@ -264,6 +267,14 @@ class BinaryHarmonium(Harmonium[Batch]):
     def base(self) -> Distribution:
         """Independent visible units with the base rates of the data."""
         return Independent(Bernoulli(logits=self.origin, validate_args=False), 1, validate_args=False)
+
+
+def paced(recipe: Recipe, units: int) -> Recipe:
+    """The recipe for so many hidden units: of many, the learning rate is lower, in inverse proportion.
+
+    With their number grows how far a step moves the energy, which persistent chains must follow.
+    """
+    return replace(recipe, lr=min(recipe.lr, FASTEST / units))
 
 
 def bernoulli(probability: Tensor, generator: Generator | None = None) -> Tensor:

@@ -60,8 +60,8 @@ class DBN(Greedy[Batch], Density[Batch]):
     recipe = Recipe(optimizer="sgd", lr=0.5, schedule="linear", batch_size=100, epochs=300)
     measured_samples = 20
 
-    UP_DOWN_RATE = 0.02
-    """The learning rate of fine-tuning, which is far below that of the layers."""
+    UP_DOWN_RATE = 0.04
+    """The learning rate of fine-tuning, as a share of that of the first layer."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class DBN(Greedy[Batch], Density[Batch]):
             return layers
         generative = [each for number in range(len(self.recognition)) for each in self._generative(number)]
         everything = [*generative, *self.recognition.parameters(), *self.top.parameters()]
-        rate = self.UP_DOWN_RATE
+        rate = self.UP_DOWN_RATE * self.recipe.lr
         return [*layers, Descend(self.up_down, everything, name="up_down", share=(greedy, 1.0), lr=rate)]
 
     def loss(self, batch: Batch) -> Terms:

@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid, softplus
 from deepcanon.core import Batch, Recipe, Terms
 from deepcanon.core.checks import flat, only_binary
 from deepcanon.distributions.base_rates import log_odds
-from deepcanon.models.energy._rbm import BinaryHarmonium
+from deepcanon.models.energy._rbm import BinaryHarmonium, paced
 
 
 class RBM(BinaryHarmonium):
@@ -36,7 +36,7 @@ class RBM(BinaryHarmonium):
     The chains are ``gibbs_steps`` Gibbs steps away from the data (contrastive divergence, CD-k) or go on from where the
     last step of learning has left them (persistent contrastive divergence, PCD). CD-k favors what is near the data; its
     bias falls with k as fast as the chain forgets its start. Persistent chains follow the likelihood, if the learning
-    rate is small enough that they keep up.
+    rate is small enough that they keep up; with more than 166 hidden units, that of the recipe falls with their number.
 
     The log partition function (log Z) is exact where the states of the smaller layer times the units of the other are
     at most ``MOST``; then the metric is the ``nll``. Else ``log_prob`` uses annealed importance sampling from the base
@@ -47,7 +47,7 @@ class RBM(BinaryHarmonium):
     paper that introduced this estimate (Salakhutdinov and Murray, 2008) reports 86.34 nats per test image for as many
     units after a long training with CD-25::
 
-        deepcanon train rbm --units 500 --data binarized-mnist --lr 0.1 --epochs 30 --threads 1 --out runs/rbm
+        deepcanon train rbm --units 500 --data binarized-mnist --epochs 30 --threads 1 --out runs/rbm
         z = deepcanon.load("runs/rbm").annealed_log_partition(temperatures=5000)  # and -energy(x) - z.value
 
     The file of these data cannot be downloaded by name; docs/data.md says how to make it.
@@ -78,6 +78,7 @@ class RBM(BinaryHarmonium):
         self, features: int, units: int = 100, gibbs_steps: int = 1, persistent: bool = True, chains: int = 100
     ) -> None:
         super().__init__(features, units, gibbs_steps, persistent, chains)
+        self.__dict__["recipe"] = paced(self.recipe, units)
 
     @torch.no_grad()
     def prepare(self, data: Iterable[Batch]) -> None:
