@@ -181,7 +181,8 @@ def test_signals_of_any_shape_and_type_are_filtered(nodes: int) -> None:
     assert smooth.dtype == torch.float32
     alone = graph.filter(lambda frequency: (-frequency).exp(), x[:, 1, 1].double())
     torch.testing.assert_close(smooth[:, 1, 1].double(), alone, rtol=1e-5, atol=1e-3)
-    torch.testing.assert_close(graph.filter(lambda frequency: 0.5, alone), 0.5 * alone)  # type: ignore[arg-type, return-value]
+    half: Any = 0.5
+    torch.testing.assert_close(graph.filter(lambda frequency: half, alone), 0.5 * alone)
     with pytest.raises(UsageError, match="a number for each of"):
         graph.filter(lambda frequency: torch.ones(2), alone)
     with pytest.raises(UsageError, match="order of a polynomial of frequencies must be at least 1"):
