@@ -23,6 +23,8 @@ from deepcanon.train.randomness import seed_all
 
 STAGE, PLACE = "loss", 50
 
+Gradients = tuple[Tensor | None, ...]
+
 PENALTIES, HEAVIER, ROUNDING = ("l1", "l2", "penalty"), 100.0, 1e-6
 FEWEST = 8
 """A matrix of fewer numbers is a multiple of anything."""
@@ -76,12 +78,12 @@ def _beside_outputs(patient: Patient) -> Iterator[Diagnosis]:
     if not named or not outputs or not loss.requires_grad:
         raise Skip("the loss has no outputs that its gradient could pass through")
     weights = [p for _, p in named]
-    whole = torch.autograd.grad(loss, weights, allow_unused=True, retain_graph=True)
-    slopes = torch.autograd.grad(loss, outputs, allow_unused=True, retain_graph=True)
+    whole: Gradients = torch.autograd.grad(loss, weights, allow_unused=True, retain_graph=True)
+    slopes: Gradients = torch.autograd.grad(loss, outputs, allow_unused=True, retain_graph=True)
     heard = [(output, slope) for output, slope in zip(outputs, slopes, strict=True) if slope is not None]
     if not heard:
         raise Skip("the loss does not depend on the outputs")
-    through = torch.autograd.grad([o for o, _ in heard], weights, [s for _, s in heard], allow_unused=True)
+    through: Gradients = torch.autograd.grad([o for o, _ in heard], weights, [s for _, s in heard], allow_unused=True)
     multiples = {}
     for (name, weight), one, other in zip(named, whole, through, strict=True):
         if one is None:
