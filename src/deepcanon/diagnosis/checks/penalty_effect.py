@@ -34,7 +34,7 @@ FITTED = 1e-3
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     if patient.ours is None:
-        yield from _beside_outputs(patient)
+        yield from _past_outputs(patient)
     else:
         yield from _by_argument(patient, patient.ours)
 
@@ -65,8 +65,8 @@ def _by_argument(patient: Patient, model: Model[Any]) -> Iterator[Diagnosis]:
             )
 
 
-def _beside_outputs(patient: Patient) -> Iterator[Diagnosis]:
-    """The gradient that reaches the weights beside the outputs, where it is that of a penalty."""
+def _past_outputs(patient: Patient) -> Iterator[Diagnosis]:
+    """The gradient that reaches the weights past the outputs, where it is that of a penalty."""
     model = patient.twin().eval()
     kept: list[Any] = []
     hook = model.register_forward_hook(lambda *call: kept.append(call[2]))
@@ -88,9 +88,9 @@ def _beside_outputs(patient: Patient) -> Iterator[Diagnosis]:
     for (name, weight), one, other in zip(named, whole, through, strict=True):
         if one is None:
             continue
-        beside = one.double() - (0.0 if other is None else other.double())
-        if float(beside.norm()) > ROUNDING**0.5 * float(one.norm()):
-            found = _multiple(beside, weight.detach().double())
+        direct = one.double() - (0.0 if other is None else other.double())
+        if float(direct.norm()) > ROUNDING**0.5 * float(one.norm()):
+            found = _multiple(direct, weight.detach().double())
             if found is not None:
                 multiples[name] = found
     patient.note(penalized=len(multiples))
@@ -101,7 +101,7 @@ def _beside_outputs(patient: Patient) -> Iterator[Diagnosis]:
             evidence={"multiple_of_the_weights": min(wrong.values()), "matrices": len(wrong)},
             advice="add the penalty to the loss, do not subtract it",
             where=next(iter(wrong)),
-            confirmed_by="exact: the gradient of the loss beside the outputs is a negative multiple of the weights",
+            confirmed_by="exact: the gradient of the loss that does not pass through the outputs is a negative multiple of the weights",
         )
 
 
