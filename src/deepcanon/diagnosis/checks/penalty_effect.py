@@ -101,7 +101,7 @@ def _past_outputs(patient: Patient) -> Iterator[Diagnosis]:
             evidence={"multiple_of_the_weights": min(wrong.values()), "matrices": len(wrong)},
             advice="add the penalty to the loss, do not subtract it",
             where=next(iter(wrong)),
-            confirmed_by="exact: the gradient of the loss that does not pass through the outputs is a negative multiple of the weights",
+            confirmed_by="exact: what does not pass through the outputs is a negative multiple of the weights",
         )
 
 
