@@ -35,7 +35,7 @@ WHOLE = 20_000
 """No more examples of a torch data set are read."""
 
 FEWEST = 4
-"""With fewer examples, two are no part of them that tells anything."""
+"""Of fewer examples, two are too many to tell a part from the whole."""
 
 
 def admit(

@@ -1,10 +1,10 @@
 """Causality: the prediction of a value depends on no value that comes at its place or later.
 
 Measured exactly, with noise on the parameters so that zero starts hide nothing: later positions of a sequence are
-changed, and outputs up to there must stay the same but for rounding; of an autoregressive model of tables the logits of
-a value must not change with it, nor with those that are drawn later. It holds where a model says that it is ``causal``,
-has ``logits`` in a ``drawing_order``, or, of a plain module, where the labels are the input tokens one position later,
-or the loss pulls each output to the next token. Where it pulls each output to the token at its own position, and
+changed, and outputs up to there must stay as they are, but for rounding; of an autoregressive model of tables the
+logits of a value must not change with it, nor with those that are drawn later. It holds where a model says that it is
+``causal``, has ``logits`` in a ``drawing_order``, or, of a plain module, where the labels are the inputs one position
+later, or the loss pulls each output to the next token. Where it pulls each output to the token at its own position, and
 outputs are causal, each token is to be predicted from itself. What it pulls to is read off its gradient by the outputs.
 No threshold.
 

@@ -23,6 +23,8 @@ from deepcanon.train.randomness import seed_all
 
 STAGE, PLACE = "loss", 50
 
+Gradients = tuple[Tensor | None, ...]
+
 PENALTIES, HEAVIER, ROUNDING = ("l1", "l2", "penalty"), 100.0, 1e-6
 FEWEST = 8
 """A matrix of fewer numbers is a multiple of anything."""
@@ -32,7 +34,7 @@ FITTED = 1e-3
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     if patient.ours is None:
-        yield from _beside_outputs(patient)
+        yield from _past_outputs(patient)
     else:
         yield from _by_argument(patient, patient.ours)
 
@@ -63,8 +65,8 @@ def _by_argument(patient: Patient, model: Model[Any]) -> Iterator[Diagnosis]:
             )
 
 
-def _beside_outputs(patient: Patient) -> Iterator[Diagnosis]:
-    """The gradient that reaches the weights beside the outputs, where it is that of a penalty."""
+def _past_outputs(patient: Patient) -> Iterator[Diagnosis]:
+    """The gradient that reaches the weights past the outputs, where it is that of a penalty."""
     model = patient.twin().eval()
     kept: list[Any] = []
     hook = model.register_forward_hook(lambda *call: kept.append(call[2]))
@@ -76,19 +78,19 @@ def _beside_outputs(patient: Patient) -> Iterator[Diagnosis]:
     if not named or not outputs or not loss.requires_grad:
         raise Skip("the loss has no outputs that its gradient could pass through")
     weights = [p for _, p in named]
-    whole = torch.autograd.grad(loss, weights, allow_unused=True, retain_graph=True)
-    slopes = torch.autograd.grad(loss, outputs, allow_unused=True, retain_graph=True)
+    whole: Gradients = torch.autograd.grad(loss, weights, allow_unused=True, retain_graph=True)
+    slopes: Gradients = torch.autograd.grad(loss, outputs, allow_unused=True, retain_graph=True)
     heard = [(output, slope) for output, slope in zip(outputs, slopes, strict=True) if slope is not None]
     if not heard:
         raise Skip("the loss does not depend on the outputs")
-    through = torch.autograd.grad([o for o, _ in heard], weights, [s for _, s in heard], allow_unused=True)
+    through: Gradients = torch.autograd.grad([o for o, _ in heard], weights, [s for _, s in heard], allow_unused=True)
     multiples = {}
     for (name, weight), one, other in zip(named, whole, through, strict=True):
         if one is None:
             continue
-        beside = one.double() - (0.0 if other is None else other.double())
-        if float(beside.norm()) > ROUNDING**0.5 * float(one.norm()):
-            found = _multiple(beside, weight.detach().double())
+        direct = one.double() - (0.0 if other is None else other.double())
+        if float(direct.norm()) > ROUNDING**0.5 * float(one.norm()):
+            found = _multiple(direct, weight.detach().double())
             if found is not None:
                 multiples[name] = found
     patient.note(penalized=len(multiples))
@@ -99,7 +101,7 @@ def _beside_outputs(patient: Patient) -> Iterator[Diagnosis]:
             evidence={"multiple_of_the_weights": min(wrong.values()), "matrices": len(wrong)},
             advice="add the penalty to the loss, do not subtract it",
             where=next(iter(wrong)),
-            confirmed_by="exact: the gradient of the loss beside the outputs is a negative multiple of the weights",
+            confirmed_by="exact: what does not pass through the outputs is a negative multiple of the weights",
         )
 
 
