@@ -16,7 +16,6 @@ myst_heading_anchors = 4
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_preserve_defaults = True
 napoleon_custom_sections = [("Arguments", "params_style")]
 
 html_theme = "furo"
