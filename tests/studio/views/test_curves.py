@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from deepcanon.core import UsageError
 from deepcanon.runs.log_lines import log_lines
-from deepcanon.studio.columns import cache_of, update
+from deepcanon.studio.columns import cache_of, record_of, update
 from deepcanon.studio.views.curves import bucket_edges, curves, sketch
 from tests.studio.made import epoch, make_run, step
 
@@ -150,3 +150,19 @@ def test_the_log_that_a_training_writes_is_the_one_that_is_read(tmp_path: Path) 
     run = make_run(tmp_path / "run", records)
     assert (run / "log.jsonl").read_bytes() == log_lines(records, 0)[0]
     assert [record["loss"] for record in sketch(run / "log.jsonl", 10)[0]] == [1 / n for n in range(1, 30)]
+
+
+def test_a_sketch_parses_no_line_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terms = {f"term_{number}": 1.0 for number in range(500)}
+    run = make_run(tmp_path / "run", [step(number, 1 / number, terms=terms) for number in range(1, 31)])
+    parsed = []
+
+    def counted(line: bytes) -> Any:
+        parsed.append(line)
+        return record_of(line)
+
+    monkeypatch.setattr("deepcanon.studio.views.curves.record_of", counted)
+    records, whole = sketch(run / "log.jsonl", 20_000)
+    assert [record["step"] for record in records] == list(range(1, 31))
+    assert not whole
+    assert len(parsed) <= 31

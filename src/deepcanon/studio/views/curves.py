@@ -196,7 +196,10 @@ def sketch(log: Path, lines: int) -> tuple[list[dict[str, Any]], bool]:
             found = [record_of(line) for line in file.read().split(b"\n")[:-1]]
             return [record for record in found if record is not None], True
         kept: dict[int, dict[str, Any]] = {}
+        place = 0
         for number in range(lines):
+            if number * size // lines < place:  # in the line before the last one: it would be read again
+                continue
             file.seek(number * size // lines)
             if number:
                 file.readline()  # the rest of a line

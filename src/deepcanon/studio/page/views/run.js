@@ -19,7 +19,7 @@ export async function mount(root, state, go) {
   const head = h("div", { class: "top" }), facts = h("div", { class: "card" }), grid = h("div", { class: "plots" });
   const tables = h("div", { class: "columns" }), gallery = h("div", { class: "gallery" });
   const find = h("input", { type: "search", placeholder: "find curves by name", "aria-label": "Find curves by name", value: state.find ?? "", oninput: () => { go({ find: find.value }, { quiet: true }); drawCurves(); } });
-  const count = h("span", { class: "note", role: "status" }), finder = h("p", { class: "pair wrap live-only" }, find, count);
+  const count = h("span", { class: "note", role: "status" }), finder = h("p", { class: "pair wrap finder live-only" }, find, count);
   root.append(head, facts, finder, grid, gallery, tables);
   const zoom = { from: state.from ?? "", to: state.to ?? "" };
 

@@ -58,17 +58,16 @@ export async function mount(root, state, go) {
     return [
       { name: "shown", title: "", plain: true, cell: (run) => h("label", { class: "swatch", style: { "--swatch": hue(color(run)) } }, h("input", { type: "checkbox", checked: !hidden().has(run.id), "aria-label": `show ${run.name}`, onchange: () => toggle(run.id) })) },
       { name: "name", title: "run", cell: (run) => [h("a", { class: "name", href: `#/run?id=${run.id}` }, run.name), run.tags.map((tag) => h("span", { class: "tag" }, tag)), run.model ? h("small", { class: "note line" }, `${run.model} on ${run.data}`) : null, run.note ? h("small", { class: "note line" }, run.note.slice(0, 80)) : null, run.problem ? h("small", { class: "problem" }, run.problem) : null], value: (run) => run.name },
-      { name: "status", title: "status", cell: (run) => h("span", { class: `badge ${run.status}` }, run.status), value: (run) => run.status },
+      { name: "status", title: "status", cell: (run) => [h("span", { class: `badge ${run.status}` }, run.status), actions(run)], value: (run) => run.status },
       { name: "epoch", title: "epoch", numeric: true, hint: "How far it has come", cell: (run) => (run.epoch ? `${run.epoch}${run.epochs ? ` of ${run.epochs}` : ""}` : "–"), value: (run) => run.epoch },
       { name: "loss", title: "loss", numeric: true, hint: "The last training loss", cell: (run) => number(run.loss), value: (run) => run.loss },
       ...names.map((name) => ({ name, title: name.replaceAll("_", " "), numeric: true, hint: "On test data; while it trains, on validation data", cell: (run) => h("span", { class: name in run.test ? "" : "note" }, number(measured(run, name))), value: (run) => measured(run, name) })),
       { name: "created", title: "begun", hint: "When it was begun, and how long it has trained", cell: (run) => [run.created ? new Date(run.created).toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : "–", h("small", { class: "note line" }, seconds(run.seconds))], value: (run) => run.created || null },
-      { name: "act", title: "", plain: true, cell: actions },
     ];
   }
 
   function actions(run) {
-    const act = (what, words) => h("button", { type: "button", class: "live-only", title: words, onclick: async (event) => {
+    const act = (what, words) => h("button", { type: "button", class: "act live-only", title: words, onclick: async (event) => {
       event.target.disabled = true;
       try { await post(`/api/runs/${run.id}/${what}`); } catch (error) { list.prepend(refusal(error)); }
     } }, what === "stop" ? "Stop" : "Resume");
