@@ -8,9 +8,8 @@ The data are ``series``, whose best possible CRPS is known, and where they are o
 ``m4-weekly`` and ``exchange-rate``. Ours has its default sizes, with a negative binomial head on ``series`` and
 differenced on the others, next to the sizes and the link of the paper, and on ``series`` next to what ``deepcanon train
 deepar`` makes of them: all arguments by default, for the epochs of the recipe, and the same with a head for values that
-are no counts. GluonTS's DeepAREstimator has the layers
-of the paper, and our likelihood, given steps, batches, number of them, learning rate, covariates, ids and validation
-data; "same inputs" also has no lags and no features of the calendar, while "as it comes" has those that it chooses. The
+are no counts. GluonTS's DeepAREstimator has the layers of the paper, and our likelihood, given steps, batches, number
+of them, learning rate, covariates, ids and validation data; "same inputs" also has no lags and no features of the calendar, while "as it comes" has those that it chooses. The
 baselines are those of ``deepcanon compare``: the last season again, the season chosen by validation data, and
 exponential smoothing (ETS). All forecasts are 100 sample paths, the best possible 1,000.
 
@@ -35,7 +34,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -318,7 +317,7 @@ def compared(problem: Problem, seeds: range, steps: int, only: str) -> dict[str,
     settings: dict[str, Callable[[Problem, int, int], Forecasts]] = {"deepcanon": ours, "as the paper has it": plain}
     if problem.name == "series":
         settings["by its recipe"] = by_recipe
-        settings["Student-t, same epochs"] = lambda *asked: by_recipe(*asked, head="student_t")
+        settings["Student-t, same epochs"] = partial(by_recipe, head="student_t")
     candidates: dict[str, Callable[[Problem, int, int], Forecasts]] = {
         **settings,
         "gluonts, same inputs": lambda *asked: gluonts(*asked, lags_seq=[1], time_features=[]),
