@@ -9,9 +9,10 @@ The data are ``series``, whose best possible CRPS is known, and where they are o
 differenced on the others, next to the sizes and the link of the paper, and on ``series`` next to what ``deepcanon train
 deepar`` makes of them: all arguments by default, for the epochs of the recipe, and the same with a head for values that
 are no counts. GluonTS's DeepAREstimator has the layers of the paper, and our likelihood, given steps, batches, number
-of them, learning rate, covariates, ids and validation data; "same inputs" also has no lags and no features of the calendar, while "as it comes" has those that it chooses. The
-baselines are those of ``deepcanon compare``: the last season again, the season chosen by validation data, and
-exponential smoothing (ETS). All forecasts are 100 sample paths, the best possible 1,000.
+of them, learning rate, covariates, ids and validation data; "same inputs" also has no lags and no features of the
+calendar, while "as it comes" has those that it chooses. The baselines are those of ``deepcanon compare``: the last
+season again, the season chosen by validation data, and exponential smoothing (ETS). All forecasts are 100 sample paths,
+the best possible 1,000.
 
 The CRPS is in units of the mean absolute value of all series, where the large ones count for most, and as the mean over
 series, each in units of its own mean; sMAPE is that of the median, in percent. ``--speed`` times training steps, each
