@@ -56,7 +56,8 @@ def _mapped(matrix: Tensor, x: Tensor, rule: str) -> Tensor:
     if not x.ndim or len(x) != matrix.shape[1]:
         raise DataError(f"{rule.format(matrix.shape[1])}, got the shape {tuple(x.shape)}")
     kind = torch.promote_types(x.dtype, torch.float32)
-    return torch.tensordot(matrix.to(kind), x.to(kind), dims=1)
+    product: Tensor = torch.tensordot(matrix.to(kind), x.to(kind), dims=1)
+    return product
 
 
 def gains_of(response: Callable[[Tensor], Tensor], frequencies: Tensor) -> Tensor:

@@ -376,7 +376,7 @@ class Run(ShownRun):
         return run
 
     def _add_baselines(self, asked: Blueprint, notify: Callable[[str], None]) -> None:
-        compared = hasattr(asked.cls, "supervised") or getattr(asked.cls, "null_name", "")
+        compared = hasattr(asked.cls, "supervised") or bool(getattr(asked.cls, "null_name", ""))
         if compared and self.settings["evaluate"]:
             from deepcanon.runs.label_baselines import add_baselines  # it draws, and matplotlib is slow to import
 
