@@ -58,10 +58,10 @@ class BernoulliLikelihood(nn.Module):
         return outputs.sigmoid()
 
     def distribution(self, outputs: Tensor) -> Distribution:
-        return Independent(Bits(logits=full(outputs), validate_args=False), 1, validate_args=False)
+        return Independent(_Bits(logits=full(outputs), validate_args=False), 1, validate_args=False)
 
 
-class Bits(Bernoulli):
+class _Bits(Bernoulli):
     """Torch's Bernoulli distribution by its logits, with a log-probability that passes over them fewer times.
 
     Torch spreads the values over all samples of a latent before it computes; here they stay as they are.
