@@ -242,9 +242,9 @@ def test_a_training_is_started_watched_killed_and_resumed(tmp_path: Path) -> Non
     root.mkdir()
     asked = {
         "what": "train",
-        "model": "softmax_regression",
+        "model": "mlp",
         "data": "moons",
-        "settings": {"steps": 3000, "checkpoint_every": 50, "pictures": False},
+        "settings": {"steps": 6000, "checkpoint_every": 200, "pictures": False},
     }
     with served(root) as studio:
         assert studio.post("/api/jobs", asked)[0] == 200
@@ -256,4 +256,4 @@ def test_a_training_is_started_watched_killed_and_resumed(tmp_path: Path) -> Non
         eventually(lambda: rows(studio)[run["name"]]["status"] == "finished", 120)
         steps = [json.loads(line)["step"] for line in (root / run["name"] / "log.jsonl").read_text().splitlines()]
         assert steps == sorted(steps)
-        assert steps[-1] == 3000
+        assert steps[-1] == 6000
