@@ -14,6 +14,7 @@ import torch
 
 import deepcanon as dc
 from deepcanon.diagnosis.health_report import Diagnosis, Report
+from deepcanon.studio.studio import COMPUTING
 from deepcanon.studio.views import compare, explain, latent, microscope
 from tests.studio.conftest import PATIENCE, Served, settled
 
@@ -114,13 +115,15 @@ def test_an_edited_number_moves_edges_in_the_graph(
     served = serve(folder)
     page = page_of(served, f"#/microscope?id={id_of(served, 'mlp')}&split=test&number=5&parameter=net.2.bias&index=1")
     graph = page.frame_locator("iframe.graph")
-    before = microscope.magnified(folder / "mlp", "test", [5])
+    with COMPUTING:
+        before = microscope.magnified(folder / "mlp", "test", [5])
     assert graph.locator("header .loss b").first.inner_text() == f"{before.loss:.6g}"
     assert graph.locator(".edge.moved").count() == 0
     page.get_by_label("New value", exact=True).fill("1.5")
     page.get_by_role("button", name="Set").click()
     words = page.locator(".moves").inner_text()
-    found = microscope.edited(folder / "mlp", "test", [5], {"parameter": "net.2.bias", "index": 1, "value": 1.5})
+    with COMPUTING:
+        found = microscope.edited(folder / "mlp", "test", [5], {"parameter": "net.2.bias", "index": 1, "value": 1.5})
     assert words.startswith(f"{len(found['moved'])} of {found['edges']} edges move")
     losses = [read(number) for number in re.findall(r"from (\S+) to (\S+);", words)[0]]
     assert losses == pytest.approx([found["loss_before"], found["loss_after"]], rel=1e-5)
@@ -138,13 +141,15 @@ def test_grad_cam_stands_beside_its_control(
     page = page_of(served, f"#/explain?id={id_of(served, 'cnn')}&split=test&number=7&random=1")
     titles = page.locator(".large.tile figcaption b")
     titles.nth(2).wait_for()
-    numbers = explain.class_maps(folder / "cnn", "test", 7)["numbers"]
+    with COMPUTING:
+        numbers = explain.class_maps(folder / "cnn", "test", 7)["numbers"]
     assert titles.all_text_contents() == ["image", "Grad-CAM", "random weights"]
     said = page.locator(".large.tile figcaption").all_inner_texts()
     assert f"predicted {numbers['predicted_class'][0]}" in said[0]
     assert read(re.findall(r", (\S+) %", said[1])[0]) == pytest.approx(100 * numbers["probability"][0], rel=1e-2)
     page.get_by_text("random", exact=True).nth(1).wait_for()
-    field = explain.fields(folder / "cnn", "test", 7)["numbers"]["layers"]
+    with COMPUTING:
+        field = explain.fields(folder / "cnn", "test", 7)["numbers"]["layers"]
     rows = page.locator(".look table tbody tr")
     rows.first.wait_for()
     sizes = ["\N{MULTIPLICATION SIGN}".join(map(str, each["size"])) for each in field]
@@ -166,7 +171,8 @@ def test_the_map_of_codes_is_decoded_where_it_is_touched_and_the_film_is_played(
     pixels = page.locator(".decoded canvas").evaluate(
         "c => Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).filter((_, n) => n % 4 === 0)"
     )
-    [expected] = latent.decoded(folder / "vae", "test", [point])
+    with COMPUTING:
+        [expected] = latent.decoded(folder / "vae", "test", [point])
     assert pixels == pytest.approx([255 * value for value in expected["values"]], abs=2)
     assert page.locator(".way figure").count() == 9
     image = page.locator(".frame-image")
@@ -182,7 +188,8 @@ def test_the_bars_of_the_next_token_are_the_models_and_the_temperature_moves_the
     served = serve(folder)
     page = page_of(served, f"#/explain?id={id_of(served, 'gpt')}&prompt=def+&temperature=0.5")
     page.locator(".token-bar").first.wait_for()
-    expected = explain.next_token(folder / "gpt", "def ", temperature=0.5)["tokens"]
+    with COMPUTING:
+        expected = explain.next_token(folder / "gpt", "def ", temperature=0.5)["tokens"]
     shown = [read(each) for each in page.locator(".token-bar .bar-value").all_text_contents()]
     assert shown == pytest.approx([each["heated"] for each in expected], rel=1e-2)
     page.get_by_label("Prompt").fill("def f")

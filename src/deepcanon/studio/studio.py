@@ -22,6 +22,8 @@ TICKET_SECONDS = 30.0
 MOST_TICKETS = 16
 READ = ("run.json", "log.jsonl", "notes.json", ".lock")
 """The files of a run that are read to list it."""
+COMPUTING = threading.Lock()
+"""Held by whoever computes with torch, one at a time: all studios of a process look into the same open models."""
 
 
 class Studio:
@@ -45,8 +47,7 @@ class Studio:
         self.read_only = read_only
         self.token = secrets.token_urlsafe(32)
         self.epoch = secrets.token_hex(4)
-        self.computing = threading.Lock()
-        """Held by whoever computes with torch: one at a time, so that the page stays quick."""
+        self.computing = COMPUTING
         self.ending = False
         """Whether the studio closes: what is streamed to pages ends then."""
         self.at_end: list[Callable[[], None]] = []
