@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import deepcanon as dc
+from deepcanon.nn import recall
 
 Call = Callable[..., Any]
 
@@ -67,6 +69,8 @@ def test_an_analogy_is_asked_of_three_words(call: Call, run: Path) -> None:
     assert (answer.code, "three words" in answer.stderr) == (2, True)
     answer = call("nearest", run, "return", "--data", "digits")
     assert (answer.code, "give either words or --data" in answer.stderr) == (2, True)
+    answer = call("nearest", run, "return", "--approximate")
+    assert (answer.code, "words are searched exactly" in answer.stderr) == (2, True)
 
 
 def test_examples_have_neighbors_by_their_codes(call: Call, tmp_path: Path) -> None:
@@ -81,6 +85,9 @@ def test_examples_have_neighbors_by_their_codes(call: Call, tmp_path: Path) -> N
     torch.testing.assert_close(torch.tensor([row["distances"] for row in told]), distances.float(), atol=1e-3, rtol=0)
     assert told[0]["classes"] == [data.labels[int(data.train.y[i])] for i in numbers[0]]
     assert "nearest to 9" in call("nearest", folder, "-n", "3").stdout
+    if find_spec("faiss"):
+        about = call("nearest", folder, "-n", "3", "--approximate", "--json").json["nearest"]
+        assert recall(torch.tensor([row["examples"] for row in about]), numbers) > 0.95
     answer = call("nearest", folder, "-n", "5000")
     assert (answer.code, "can be the nearest ones (got n=5000)" in answer.stderr) == (2, True)
 

@@ -55,6 +55,9 @@ def test_an_approximate_search_finds_nearly_all() -> None:
     few, many = recalls
     assert few < many
     assert many > 0.98
+    distances, found = ApproximateSearch(vectors, metric="euclidean")(queries, 10)
+    torch.testing.assert_close(distances, torch.cdist(queries, vectors).gather(1, found))
+    assert recall(found, nearest_vectors(queries, vectors, 10)[1]) > 0.98
 
 
 def test_bad_questions_are_refused() -> None:

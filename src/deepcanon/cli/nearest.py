@@ -31,6 +31,12 @@ def nearest(
             help="Examples whose nearest training examples are shown; by default, the test split.", metavar="D"
         ),
     ] = None,
+    approximate: Annotated[
+        bool,
+        typer.Option(
+            "--approximate", help="Search examples in a graph of neighbors: quicker among very many, not exact."
+        ),
+    ] = False,
     own: Own = None,
     json: Json = False,
 ) -> None:
@@ -39,13 +45,15 @@ def nearest(
         raise UsageError("words have neighbors among words, data among examples: give either words or --data")
     if analogy and len(words or []) != 3:
         raise UsageError(f"an analogy is one of three words, man king woman for instance (got {len(words or [])})")
+    if words and approximate:
+        raise UsageError("words are searched exactly: --approximate is for examples")
     from deepcanon.runs.neighbors import word_vectors
     from deepcanon.runs.run import Run
 
     opened, out = Run(run, own), Output(json)
     found = {"run": run, "model": opened.model.name()}
     if not words:
-        out.result({**found, "nearest": _examples(opened, data, n, out)})
+        out.result({**found, "nearest": _examples(opened, data, n, approximate, out)})
         return
     if analogy:
         first, second, third = words
@@ -58,8 +66,8 @@ def nearest(
     out.result({**found, "nearest": {word: dict(near) for word, near in asked.items()}})
 
 
-def _examples(run: Any, data: str | None, n: int, out: Output) -> list[dict[str, Any]]:
-    near = run.nearest_examples(data, n)
+def _examples(run: Any, data: str | None, n: int, approximate: bool, out: Output) -> list[dict[str, Any]]:
+    near = run.nearest_examples(data, n, approximate=approximate)
     rows = list(zip(near.numbers.tolist(), near.distances.tolist(), strict=True))
     for number, (numbers, distances) in enumerate(rows[:SHOWN]):
         classes = [[] if near.labels is None else [near.labels[i]] for i in numbers]

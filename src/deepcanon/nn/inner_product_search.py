@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from deepcanon.core import UsageError
-from deepcanon.core.checks import at_least
+from deepcanon.core.checks import at_least, one_of
 from deepcanon.core.display import Shown
 
 BLOCK = 16_384
@@ -56,7 +56,7 @@ def nearest_vectors(queries: Tensor, vectors: Tensor, k: int, block: int = BLOCK
 
 
 class ApproximateSearch(Shown):
-    """Approximate maximum inner product search: a walk through a graph of neighbors that visits few vectors.
+    """Approximate search of inner products or distances: a walk through a graph of neighbors that visits few vectors.
 
     The graph (HNSW) is that of the library faiss, of ``deepcanon[search]``. It is built once; each search then costs
     about the logarithm of the number of vectors.
@@ -71,28 +71,38 @@ class ApproximateSearch(Shown):
         vectors: The vectors, (N, width).
         links: The number of neighbors of each vector in the graph.
         breadth: How many candidates a walk keeps: more find more of the true neighbors, and take longer.
+        metric: What is searched: the largest inner products, or the smallest Euclidean distances.
     """
 
-    def __init__(self, vectors: Tensor, links: int = 32, breadth: int = 64) -> None:
+    def __init__(
+        self,
+        vectors: Tensor,
+        links: int = 32,
+        breadth: int = 64,
+        metric: Literal["inner_product", "euclidean"] = "inner_product",
+    ) -> None:
         at_least(2, links=links)
         at_least(1, breadth=breadth)
         _check(vectors[:1], vectors, 1)
+        one_of(("inner_product", "euclidean"), metric=metric)
         faiss = _faiss()
-        self.vectors = vectors
-        self.index = faiss.IndexHNSWFlat(vectors.shape[1], links, faiss.METRIC_INNER_PRODUCT)
+        self.vectors, self.metric = vectors, metric
+        kind = faiss.METRIC_L2 if metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
+        self.index = faiss.IndexHNSWFlat(vectors.shape[1], links, kind)
         self.index.hnsw.efConstruction = max(40, 2 * links)
         self.index.hnsw.efSearch = breadth
         self.index.add(vectors.detach().cpu().float().numpy())
 
     def _facts(self) -> dict[str, Any]:
-        return {"vectors": len(self.vectors), "width": self.vectors.shape[1]}
+        return {"vectors": len(self.vectors), "width": self.vectors.shape[1], "metric": self.metric}
 
     def __call__(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """About the ``k`` largest inner products of each query, (Q, k), largest first, and their numbers."""
+        """About the ``k`` largest products or smallest distances of each query, (Q, k), the best first, by number."""
         _check(queries, self.vectors, k)
         self.index.hnsw.efSearch = max(k, self.index.hnsw.efSearch)
-        products, numbers = self.index.search(queries.detach().cpu().float().numpy(), k)
-        return torch.from_numpy(products).to(queries), torch.from_numpy(numbers).to(queries.device)
+        found, numbers = self.index.search(queries.detach().cpu().float().numpy(), k)
+        best = torch.from_numpy(found).to(queries)
+        return best.sqrt() if self.metric == "euclidean" else best, torch.from_numpy(numbers).to(queries.device)
 
 
 def recall(found: Tensor, exact: Tensor) -> float:

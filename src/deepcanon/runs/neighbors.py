@@ -15,7 +15,7 @@ from deepcanon.core.display import Shown
 from deepcanon.core.plural import counted
 from deepcanon.core.roles import Encodes, HasNeighbors
 from deepcanon.data.dataset import Batches
-from deepcanon.nn.inner_product_search import nearest_vectors
+from deepcanon.nn.inner_product_search import ApproximateSearch, nearest_vectors
 from deepcanon.runs.data import is_own, new_rows
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def word_vectors(run: Run) -> HasNeighbors:
     return run.model
 
 
-def nearest_examples(run: Run, data: str | Path | None = None, n: int = 10) -> NearExamples:
+def nearest_examples(
+    run: Run, data: str | Path | None = None, n: int = 10, *, approximate: bool = False
+) -> NearExamples:
     """The training examples nearest to each example of ``data``, by default of the run's own test split."""
     model = run.model
     if not isinstance(model, Encodes):
@@ -57,7 +59,11 @@ def nearest_examples(run: Run, data: str | Path | None = None, n: int = 10) -> N
         raise UsageError(
             f"of {counted(len(train), 'training example')}, 1 to {len(train)} can be the nearest ones (got n={n})"
         )
-    distances, numbers = nearest_vectors(_codes(model, others), _codes(model, train), n)
+    asked, codes = _codes(model, others), _codes(model, train)
+    if approximate:
+        distances, numbers = ApproximateSearch(codes, metric="euclidean")(asked, n)
+    else:
+        distances, numbers = nearest_vectors(asked, codes, n)
     names, y = run.data.labels, train.labels
     known = y is not None and not y.is_floating_point() and y.ndim == 1 and names
     return NearExamples(numbers, distances, tuple(names[i] for i in y.tolist()) if known and y is not None else None)

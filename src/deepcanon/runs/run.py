@@ -328,9 +328,11 @@ class Run(ShownRun):
         """The words whose vectors are nearest to that of a word, with their cosines."""
         return word_vectors(self).nearest(word, n)
 
-    def nearest_examples(self, data: str | Path | None = None, n: int = 10) -> NearExamples:
-        """The training examples nearest to each of ``data``, or of the test split, by the model's codes."""
-        return nearest_examples(self, data, n)
+    def nearest_examples(
+        self, data: str | Path | None = None, n: int = 10, *, approximate: bool = False
+    ) -> NearExamples:
+        """The training examples nearest to each of ``data``, or of the test split, by its codes; about, or exactly."""
+        return nearest_examples(self, data, n, approximate=approximate)
 
     def export(
         self, to: str | Path, *, part: str | None = None, forward: bool = False, overwrite: bool = False
