@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -89,14 +90,15 @@ def _tokens(tex: str) -> list[tuple[str, int]]:
 
 def _rendered(tex: str, display: bool) -> str:
     try:
-        html: str = _engine().call("katex.renderToString", tex, {"displayMode": display, "strict": "ignore"})
+        html: str = _engine(os.getpid()).call("katex.renderToString", tex, {"displayMode": display, "strict": "ignore"})
     except Exception as error:
         raise MathError(f"KaTeX cannot read {tex!r}: {str(error).splitlines()[0]}") from error
     return html
 
 
 @cache
-def _engine() -> Any:
+def _engine(process: int) -> Any:
+    """The engine of a process: a thread runs it, which a fork leaves behind."""
     from py_mini_racer import MiniRacer
 
     engine = MiniRacer()
@@ -105,7 +107,7 @@ def _engine() -> Any:
 
 
 def close() -> None:
-    """End the engine, whose thread would keep the process from ending."""
+    """End the engine of this process, whose thread would keep it from ending."""
     if _engine.cache_info().currsize:
-        _engine().close()
+        _engine(os.getpid()).close()
         _engine.cache_clear()

@@ -53,8 +53,8 @@ def attention_heads(
             axes.set_title(f"layer {layer + 1}, head {head + 1}", loc="left", fontsize=8, color=INK, pad=3)
             for spine in axes.spines.values():
                 spine.set_visible(False)
-            axes.set_xticks(range(length), names if row == len(shown) - 1 else [])
-            axes.set_yticks(range(height), others if head == 0 else [])
+            axes.set_xticks(*((range(length), names) if row == len(shown) - 1 else ([],)))  # a tick takes long to draw
+            axes.set_yticks(*((range(height), others) if head == 0 else ([],)))
             axes.tick_params(length=0, labelsize=size, pad=1, labelcolor=MUTED)
             turned = max(map(len, names)) > 2
             axes.tick_params(axis="x", labelrotation=90 if turned else 0)
