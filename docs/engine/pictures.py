@@ -43,7 +43,7 @@ SOURCE = Path(dc.__file__).parents[1]
 DPI = 110
 STEPS, SECONDS = 200, 0.6
 """A training ends after so many steps, or so many seconds of processor time."""
-PATIENCE = 3.0
+PATIENCE = 2.0
 """The seconds of processor time after which a study is left to the reader's own machine."""
 SHOWN_LAST = ("samples", "graph", "graphs", "pairs", "completed", "reconstructions", "latent_map", "filters",
               "responses", "attention", "predictions", "mistakes", "confusion", "curves")  # fmt: skip

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import networkx
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -94,3 +95,18 @@ def test_layouts_are_the_same_again_and_wider_than_high() -> None:
         assert points.isfinite().all()
         width, height = points.amax(0) - points.amin(0)
         assert width >= height
+
+
+def test_a_layout_has_no_more_stress_than_that_of_networkx() -> None:
+    for known in (networkx.balanced_tree(2, 5), networkx.cycle_graph(20), networkx.circular_ladder_graph(9)):
+        steps = torch.from_numpy(networkx.floyd_warshall_numpy(known))
+        theirs = torch.tensor([list(place) for place in networkx.kamada_kawai_layout(known).values()])
+        ours = layout(Graph(torch.tensor(list(known.edges)).T, len(known)))
+        assert _stress(steps, ours) <= 1.01 * _stress(steps, theirs)
+
+
+def _stress(steps: torch.Tensor, points: torch.Tensor) -> float:
+    """How far distances are from numbers of steps, on the scale that suits the points best."""
+    apart, weight = torch.cdist(points, points).double(), steps.clamp_min(1) ** -2
+    scale = (weight * steps * apart).sum() / (weight * apart.square()).sum()
+    return float((weight * (scale * apart - steps).square()).sum())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, shortest_path
 from torch import Tensor
 
 from deepcanon.core import Graph
@@ -74,22 +76,49 @@ def class_graph(
 
 def layout(graph: Graph) -> Tensor:
     """A layout of the graph in the plane, neighbors near each other, (nodes, 2); always the same for the same graph."""
-    import networkx
-
-    drawn: Any = networkx.Graph()
-    drawn.add_nodes_from(range(graph.nodes))
-    drawn.add_edges_from(graph.edge_index.T.tolist())
+    source, target = graph.edge_index.cpu()
+    joined = csr_array((np.ones(len(source)), (source, target)), (graph.nodes, graph.nodes))
+    number, component = connected_components(joined, directed=False)
     points = torch.zeros(graph.nodes, 2, dtype=torch.float64)
     right = 0.0
-    for nodes in sorted(networkx.connected_components(drawn), key=len, reverse=True):
-        part = sorted(nodes)
-        found = networkx.kamada_kawai_layout(drawn.subgraph(part), scale=math.sqrt(len(part)))
-        here = torch.tensor([list(map(float, found[node])) for node in part], dtype=torch.float64)
-        _, axes = torch.linalg.eigh((here - here.mean(0)).T @ (here - here.mean(0)))
-        here = (here - here.mean(0)) @ axes.flip(1)  # lying down: a page is wider than high
+    parts = [(component == i).nonzero()[0] for i in range(number)]
+    for part in sorted(parts, key=len, reverse=True):
+        steps = shortest_path(joined[part][:, part], directed=False, unweighted=True)
+        here = _by_distances(torch.from_numpy(steps))
+        here = here * math.sqrt(len(part)) / here.abs().max().clamp_min(1e-9)
+        _, axes = torch.linalg.eigh(here.T @ here)
+        here = here @ axes.flip(1)  # lying down: a page is wider than high
         left, width = here[:, 0].min(), here[:, 0].max() - here[:, 0].min()
         points[part] = here + torch.tensor([right - float(left), 0.0], dtype=torch.float64)
         right += float(width) + 1  # components stand next to each other, the largest first
+    return points - points.mean(0)
+
+
+def _by_distances(steps: Tensor, rounds: int = 200) -> Tensor:
+    r"""Points in the plane as far from each other as so many steps, (nodes, 2): the layout of Kamada and Kawai.
+
+    .. math:: \min_x \sum_{i<j} d_{ij}^{-2} (|x_i - x_j| - d_{ij})^2
+
+    It is found by stress majorization, from the two main axes of the squared distances.
+
+    References:
+        | Graph Drawing by Stress Majorization (Gansner, Koren and North, 2004),
+          https://doi.org/10.1007/978-3-540-31843-9_25
+    """
+    nodes = len(steps)
+    if nodes < 2:
+        return torch.zeros(nodes, 2, dtype=torch.float64)
+    centered = torch.eye(nodes, dtype=torch.float64) - 1 / nodes
+    values, vectors = torch.linalg.eigh(-0.5 * centered @ steps.square() @ centered)
+    points: Tensor = vectors[:, -2:] * values[-2:].clamp_min(0).sqrt()
+    points = points + 1e-3 * torch.stack(
+        [torch.cos(a := torch.arange(nodes).double()), torch.sin(a)], 1
+    )  # none are equal
+    weight = steps.clamp_min(1).pow(-2).fill_diagonal_(0)
+    inverse = torch.linalg.pinv(torch.diag(weight.sum(1)) - weight, hermitian=True)
+    for _ in range(rounds):
+        pull = weight * steps / torch.cdist(points, points).clamp_min(1e-9)
+        points = inverse @ ((torch.diag(pull.sum(1)) - pull) @ points)
     return points - points.mean(0)
 
 
