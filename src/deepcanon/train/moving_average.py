@@ -13,6 +13,9 @@ from torch import Tensor, nn
 class Average:
     r"""The exponential moving average :math:`\bar\theta \leftarrow d\,\bar\theta + (1 - d)\,\theta`, or nothing.
 
+    In step t the decay d is at most :math:`(1 + t) / (10 + t)`: of a short training, too, the average must not be mostly
+    the weights that it began with.
+
     References:
         | Acceleration of stochastic approximation by averaging (Polyak & Juditsky, 1992),
         | https://doi.org/10.1137/0330046
@@ -20,7 +23,7 @@ class Average:
     >>> layer = nn.Linear(1, 1)
     >>> average = Average(layer, decay=0.0)
     >>> _ = layer.weight.data.fill_(3.0)
-    >>> average.update()
+    >>> average.update(step=1)
     >>> average.weights[0].item()
     3.0
     """
@@ -40,10 +43,11 @@ class Average:
         for average, parameter in zip(self.weights, self.live, strict=True):
             average.copy_(parameter)
 
-    def update(self) -> None:
+    def update(self, step: int) -> None:
+        """Let the weights after a step, counted from 1, into the average."""
         if self.decay is not None:
             with torch.no_grad():
-                torch._foreach_lerp_(self.weights, self.live, 1 - self.decay)
+                torch._foreach_lerp_(self.weights, self.live, 1 - min(self.decay, (1 + step) / (10 + step)))
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

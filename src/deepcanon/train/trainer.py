@@ -221,7 +221,7 @@ class Trainer:
             for learner in self.learners:
                 learner.__dict__["progress"] = self.step / self.total  # a module's own way to set it is slow
             terms = self._play(index)
-            self.average.update()
+            self.average.update(self.step)
             self.world.spread(buffers)
             for observer in self.observers:
                 observer.step(self, terms)

@@ -64,7 +64,7 @@ class DeepAR(Forecaster):
             paper.
     """
 
-    recipe = Recipe(lr=5e-3, schedule="cosine:warmup=50", batch_size=64, epochs=15, clip="norm:1.0")
+    recipe = Recipe(lr=5e-3, schedule="cosine:warmup=50", batch_size=64, epochs=15, clip="norm:1.0", ema=0.995)
 
     def __init__(
         self,
