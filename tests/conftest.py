@@ -11,16 +11,18 @@ import shutil
 os.environ.pop("COLUMNS", None)  # which pytest-xdist sets, as if there were a terminal
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import matplotlib
 import pytest
 import torch
 from typer.main import get_command
+
+from deepcanon.data.sets import dates, scenes, stories
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -37,6 +39,35 @@ def _undrawn() -> Iterator[None]:
     """Runs without pictures, which take longer to draw than most models of the tests to train."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deepcanon.pictures.draw_run", lambda *_: [])
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _judged_fast() -> Iterator[None]:
+    """Samples told from data by a few trees, which else take longer in a comparison than its models to train."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deepcanon.comparison.quality.TREES", 10)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _made_once() -> Iterator[None]:
+    """The data that take longest to make, made once: a split is known by the size and the seed, which come last."""
+
+    def once(make: Callable[..., Any]) -> Callable[..., Any]:
+        made: dict[tuple[Any, ...], Any] = {}
+
+        def known(*arguments: Any) -> Any:
+            key = arguments[-2:]
+            if key not in made:
+                made[key] = make(*arguments)
+            return made[key]
+
+        return known
+
+    with pytest.MonkeyPatch.context() as patch:
+        for sets, function in ((dates, "pairs"), (scenes, "scenes"), (stories, "stories")):
+            patch.setattr(sets, function, once(getattr(sets, function)))
         yield
 
 

@@ -188,7 +188,7 @@ def test_it_learns_to_fill_in_masked_words() -> None:
     assert found["masked_accuracy"] > 0.6
 
 
-TRAIN = ("train", "bert", "--data", "stories", "--layers", "1", "--threads", "1")
+TRAIN = ("train", "bert", "--data", "stories", "--layers", "1", "--heads", "2", "--embedding", "16", "--threads", "1")
 
 
 @pytest.mark.slow

@@ -98,7 +98,9 @@ def test_by_its_recipe_it_soon_knows_the_embedded_families_better_than_edges_at_
 
 
 def test_samples_are_written_by_their_edges_and_as_a_picture(tmp_path: Path, drawn: None) -> None:
-    run = dc.Run.train("graph_generator", out=tmp_path / "run", steps=2, quiet=True)
+    run = dc.Run.train(
+        "graph_generator:units=8,edge_units=4", out=tmp_path / "run", steps=2, pictures=False, quiet=True
+    )
     assert (run.draw() / "samples.png").is_file()
     graphs = run.sample(5, out=tmp_path / "a.csv", seed=1)
     assert isinstance(graphs, Graph)
