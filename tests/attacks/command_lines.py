@@ -36,9 +36,10 @@ DATA = (
 )  # fmt: skip
 
 RUNS = {
-    "classifier": "mlp --data moons", "density": "rbm --data digits:binary --units 4", "words": "lstm --data text --units 8",
-    "forecaster": "deepar --data series --units 4", "translator": "seq2seq_attention --data dates --units 8",
-    "vectors": "word2vec --data text:words --latent 8", "method": "regularized --model mlp --data moons",
+    "classifier": "mlp --data moons", "density": "rbm --data digits:binary --units 4",
+    "words": "lstm --data text --units 8", "forecaster": "deepar --data series --units 4",
+    "translator": "seq2seq_attention --data dates --units 8", "vectors": "word2vec --data text:words --latent 8",
+    "method": "regularized --model mlp --data moons",
 }  # fmt: skip
 """Trained models that commands are given, and how they are trained: small, since what is attacked is what is typed."""
 
