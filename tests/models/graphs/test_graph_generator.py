@@ -97,6 +97,7 @@ def test_by_its_recipe_it_soon_knows_the_embedded_families_better_than_edges_at_
     assert result.test["nll"] < random / 2
 
 
+@pytest.mark.slow
 def test_samples_are_written_by_their_edges_and_as_a_picture(tmp_path: Path, drawn: None) -> None:
     run = dc.Run.train(
         "graph_generator:units=8,edge_units=4", out=tmp_path / "run", steps=2, pictures=False, quiet=True
