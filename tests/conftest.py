@@ -109,7 +109,9 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-TRAININGS = tuple(Path(__file__).with_name(name) for name in ("models", "methods", "test_contract.py"))
+CONTRACT = Path(__file__).with_name("test_contract.py")
+"""The file of tests that takes longest."""
+TRAININGS = (*(Path(__file__).with_name(name) for name in ("models", "methods")), CONTRACT)
 """The tests that train models until they are good, or hold the slowest ones to their laws."""
 
 
@@ -124,7 +126,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Long trainings are left out of the coverage, which they hardly add to: being traced, they take half as long again.
     """
-    items.sort(key=lambda item: "slow" not in item.keywords)
+    items.sort(key=lambda item: ("slow" not in item.keywords, item.path != CONTRACT))
     for item in items:
         if "slow" in item.keywords and any(item.path.is_relative_to(path) for path in TRAININGS):
             item.add_marker("no_cover")
