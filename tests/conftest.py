@@ -11,16 +11,18 @@ import shutil
 os.environ.pop("COLUMNS", None)  # which pytest-xdist sets, as if there were a terminal
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import matplotlib
 import pytest
 import torch
 from typer.main import get_command
+
+from deepcanon.data.sets import dates, scenes, stories
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -37,6 +39,35 @@ def _undrawn() -> Iterator[None]:
     """Runs without pictures, which take longer to draw than most models of the tests to train."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deepcanon.pictures.draw_run", lambda *_: [])
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _judged_fast() -> Iterator[None]:
+    """Samples told from data by a few trees, which else take longer in a comparison than its models to train."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deepcanon.comparison.quality.TREES", 10)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _made_once() -> Iterator[None]:
+    """The data that take longest to make, made once: a split is known by the size and the seed, which come last."""
+
+    def once(make: Callable[..., Any]) -> Callable[..., Any]:
+        made: dict[tuple[Any, ...], Any] = {}
+
+        def known(*arguments: Any) -> Any:
+            key = arguments[-2:]
+            if key not in made:
+                made[key] = make(*arguments)
+            return made[key]
+
+        return known
+
+    with pytest.MonkeyPatch.context() as patch:
+        for sets, function in ((dates, "pairs"), (scenes, "scenes"), (stories, "stories")):
+            patch.setattr(sets, function, once(getattr(sets, function)))
         yield
 
 
@@ -78,7 +109,9 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-TRAININGS = tuple(Path(__file__).with_name(name) for name in ("models", "methods", "test_contract.py"))
+CONTRACT = Path(__file__).with_name("test_contract.py")
+"""The file of tests that takes longest."""
+TRAININGS = (*(Path(__file__).with_name(name) for name in ("models", "methods")), CONTRACT)
 """The tests that train models until they are good, or hold the slowest ones to their laws."""
 
 
@@ -93,7 +126,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Long trainings are left out of the coverage, which they hardly add to: being traced, they take half as long again.
     """
-    items.sort(key=lambda item: "slow" not in item.keywords)
+    items.sort(key=lambda item: ("slow" not in item.keywords, item.path != CONTRACT))
     for item in items:
         if "slow" in item.keywords and any(item.path.is_relative_to(path) for path in TRAININGS):
             item.add_marker("no_cover")

@@ -29,8 +29,10 @@ class Ban:
 
     def hits(self, text: str) -> list[tuple[int, str]]:
         """The words that are found, each with the number of its line; a phrase may go on in the next line."""
-        pattern = self.pattern.replace(" ", r"\s+(?:# )?")
-        found = re.finditer(pattern, text.lower())
+        pattern, text = self.pattern.replace(" ", r"\s+(?:# )?"), text.lower()
+        if re.search(re.sub(r"^(?:\(\?<!.*?\)|\\b)+", "", pattern), text) is None:
+            return []  # without its left boundary a pattern finds no less, and where it finds nothing it is much faster
+        found = re.finditer(pattern, text)
         return [(text.count("\n", 0, hit.start()) + 1, " ".join(hit[0].split())) for hit in found]
 
 
@@ -142,19 +144,27 @@ def texts() -> Iterator[tuple[str, str]]:
 def banned(path: str, text: str) -> list[str]:
     """The banned words in the name and the text of a file; addresses and titles of references keep their own words."""
     own = r".*://.*|\s*\| \S.*" if path.endswith(".py") else r".*://.*"
-    lines = ["" if re.fullmatch(own, line) else line for line in (path, *text.splitlines())]
+    kept = "\n".join("" if re.fullmatch(own, line) else line for line in (path, *text.splitlines()))
     return [
         f"{path}:{number - 1}: {hit!r}; write {ban.instead}"
         for ban in BANS
         if path.startswith(ban.where)
-        for number, hit in ban.hits("\n".join(lines))
+        for number, hit in ban.hits(kept)
     ]
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and the statements in it, without their expressions, which hold no docstrings."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from statements(child)
 
 
 def questions(source: str) -> list[str]:
     """The docstrings of a file that begin blank, and those of modules and classes that begin with a question word."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         text = ast.get_docstring(node, clean=False)

@@ -36,11 +36,12 @@ DATA = (
 )  # fmt: skip
 
 RUNS = {
-    "classifier": "mlp --data moons", "density": "rbm --data digits:binary --units 4", "words": "lstm --data text",
-    "forecaster": "deepar --data series", "translator": "seq2seq_attention --data dates",
-    "vectors": "word2vec --data text:words", "method": "regularized --model mlp --data moons",
+    "classifier": "mlp --data moons", "density": "rbm --data digits:binary --units 4",
+    "words": "lstm --data text --units 8", "forecaster": "deepar --data series --units 4",
+    "translator": "seq2seq_attention --data dates --units 8", "vectors": "word2vec --data text:words --latent 8",
+    "method": "regularized --model mlp --data moons",
 }  # fmt: skip
-"""Trained models that commands are given, and how they are trained."""
+"""Trained models that commands are given, and how they are trained: small, since what is attacked is what is typed."""
 
 MINE = """
 import sys
@@ -152,7 +153,7 @@ class Attack:
         base = self.folder / kind
         if kind not in self.made:
             self.made.add(kind)
-            words = ["train", *RUNS[kind].split(), "--steps", "1", "--out", kind]
+            words = ["train", *RUNS[kind].split(), "--steps", "1", "--no-pictures", "--out", kind]
             if (ended := run_installed(words, self.folder)).code != 0:
                 raise RuntimeError(ended.err)
         if not (folder / kind).exists():

@@ -25,7 +25,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "score_matching": {"features": 2, "hidden": (16,)},
 }
 """The models that are trained, one for each way of learning that a checkpoint must know, with their sizes."""
-TRAIN, STEPS, SAVE_EVERY = "tests.attacks.kills:train", 120, 7
+TRAIN, STEPS, SAVE_EVERY = "tests.attacks.kills:train", 60, 7
 PLACES = ("rename", "replace", "fsync", "mkdir", "rmdir", "unlink", "open", "fstat")
 """The functions of the system in whose calls a training is killed, before or after they have done their work."""
 

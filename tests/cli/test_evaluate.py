@@ -122,6 +122,7 @@ def test_a_likelihood_of_zero_is_not_an_empty_cell(call: Call, tmp_path: Path) -
     assert row.count("not finite") == 2, row  # of what never occurred in the training split
 
 
+@pytest.mark.slow
 def test_a_diffusion_model_is_measured_by_its_bound_or_by_its_flow(call: Call, trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     small = ("--hidden", "8", "--timesteps", "9", "--steps", "20")

@@ -14,6 +14,12 @@ def normal(count: int, seed: int, features: int = 2) -> Tensor:
     return torch.randn(count, features, generator=torch.Generator().manual_seed(seed))
 
 
+@pytest.fixture(autouse=True)
+def _whole_forest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The forest as users have it, here where its answers are what is tested."""
+    monkeypatch.setattr("deepcanon.comparison.quality.TREES", 100)
+
+
 @pytest.fixture(scope="module")
 def yardstick() -> Yardstick:
     made = Yardstick.of(normal(2000, 0), normal(400, 1))

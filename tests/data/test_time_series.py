@@ -82,6 +82,7 @@ def test_the_counts_have_the_mean_and_the_variance_that_are_documented() -> None
     assert float(mean[offer == 1].log().mean() - mean[offer == 0].log().mean()) == pytest.approx(np.log(2.5), abs=0.3)
 
 
+@pytest.mark.slow
 def test_the_best_forecast_is_calibrated_and_its_filter_finds_the_drift() -> None:
     known = demand(300, 3, seed=4)
     generator = torch.Generator().manual_seed(0)

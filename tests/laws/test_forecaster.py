@@ -215,6 +215,7 @@ class RandomWalk(nn.Module):
         return last + (self.bias + self.deviation * noise).cumsum(2)
 
 
+@pytest.mark.slow
 def test_quantiles_of_the_law_itself_are_calibrated_and_others_are_not() -> None:
     x = torch.randn(2000, 9, 1, generator=Generator().manual_seed(0)).cumsum(1)
     walks = Series(x, torch.full((2000,), 9), torch.full((2000,), 4))

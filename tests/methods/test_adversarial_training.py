@@ -112,14 +112,14 @@ def test_training_against_the_attack_makes_digits_robust_and_examples_carry_over
         for epsilon in (0.0, 0.15):
             torch.manual_seed(seed)
             model = MLP(features=64, classes=10, hidden=(64,))
-            dc.fit(AdversarialTraining(model, epsilon=epsilon), data, steps=200, seed=seed, quiet=True)
+            dc.fit(AdversarialTraining(model, epsilon=epsilon), data, steps=200, seed=seed, quiet=True, evaluate=False)
             attack = AdversarialTraining(model, epsilon=0.15).eval()
             scores.append(attack.metrics(test)["robust_accuracy"].item())
             models.append(attack)
         gains.append(scores[1] - scores[0])
         torch.manual_seed(100 + seed)
         other = MLP(features=64, classes=10, hidden=(64,))
-        dc.fit(other, data, steps=200, seed=seed, quiet=True)
+        dc.fit(other, data, steps=200, seed=seed, quiet=True, evaluate=False)
         plain = other.eval().metrics(test)["accuracy"].item()
         carried.append(plain - other.metrics(models[0].attacked(test))["accuracy"].item())
     assert min(gains) > 0.05, gains

@@ -17,7 +17,7 @@ from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.methods.fixmatch import FixMatch
 from deepcanon.models.feedforward.mlp import MLP
 from deepcanon.models.variational.vae import VAE
-from tests.methods.semi_supervised import linear
+from tests.methods.semi_supervised import gains, linear
 
 
 def trained(model: Model[Any]) -> dict[str, torch.Tensor]:
@@ -93,16 +93,7 @@ def test_held_out_examples_are_measured_as_they_are() -> None:
 @pytest.mark.slow
 def test_with_40_labels_digits_are_read_better_than_from_the_labels_alone() -> None:
     """Paired seeds, the same start and the same number of steps: of 360 test images ten more on average, say."""
-    gains = []
-    for seed in (100, 101):
-        few = dc.load_data(f"digits:labels=40,seed={seed}")
-        accuracy = {}
-        for name, arguments in (("supervised", FixMatch.null), ("fixmatch", {})):
-            torch.manual_seed(seed)
-            model = FixMatch(MLP(features=64, classes=10, hidden=(64, 64)), **arguments)
-            accuracy[name] = dc.fit(model, few, steps=1000, lr=1e-2, seed=seed, quiet=True).test["accuracy"]
-        gains.append(accuracy["fixmatch"] - accuracy["supervised"])
-    assert float(np.mean(gains)) > 0.01
+    assert np.mean(gains("fixmatch", "digits:labels=40", seeds=(100, 101))) > 0.01
 
 
 def test_it_trains_longer_than_the_model_it_wraps_where_it_uses_unlabeled_examples() -> None:

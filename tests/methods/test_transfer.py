@@ -107,12 +107,12 @@ def test_with_three_labels_per_class_it_beats_learning_from_scratch() -> None:
     for seed in range(10, 13):
         torch.manual_seed(seed)
         source = MLP(features=64, classes=5, hidden=(64,))
-        dc.fit(source, dc.from_tensors(train.x, train.y % 5), steps=300, seed=seed, quiet=True)
+        dc.fit(source, dc.from_tensors(train.x, train.y % 5), steps=300, seed=seed, quiet=True, evaluate=False)
         moved = Transfer(source, classes=10)
         scratch = MLP(features=64, classes=10, hidden=(64,))
         scores = []
         for model in (scratch, moved):
-            dc.fit(model, target, steps=200, lr=0.01, seed=seed, quiet=True)
+            dc.fit(model, target, steps=200, lr=0.01, seed=seed, quiet=True, evaluate=False)
             scores.append(dc.evaluate(model, Labeled(test.x, test.y))["accuracy"])
         gains.append(scores[1] - scores[0])
     assert min(gains) > 0, gains

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from deepcanon.studio.studio import Studio
 
-PATIENCE = 60_000.0
+PATIENCE = 300_000.0
 """Milliseconds that a page may take to show what is expected, however busy the machine is."""
 
 

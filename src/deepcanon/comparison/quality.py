@@ -26,6 +26,8 @@ FEWEST = 20
 """The least number of held-out examples; with fewer the measures would have no meaning."""
 CHUNK = 4096
 NEAR = 0.05
+TREES = 100
+"""The trees of the forest that tells samples from held-out examples."""
 
 
 class Quality(TypedDict):
@@ -87,7 +89,7 @@ def two_sample_accuracy(samples: Tensor, held_out: Tensor) -> float:
     count = min(len(samples), len(held_out))  # as many of each, else always predicting the larger one would pay
     x = torch.cat([samples[:count], held_out[:count]]).numpy()
     y = torch.arange(2).repeat_interleave(count).numpy()
-    forest = RandomForestClassifier(n_estimators=100, min_samples_leaf=2, random_state=0)
+    forest = RandomForestClassifier(n_estimators=TREES, min_samples_leaf=2, random_state=0)
     predicted = cross_val_predict(forest, x, y, cv=StratifiedKFold(2, shuffle=True, random_state=0))
     return float((predicted == y).mean())
 

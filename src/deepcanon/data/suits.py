@@ -19,7 +19,7 @@ from deepcanon.core import (
     arguments_of,
 )
 from deepcanon.data.dataset import GIVES, Dataset
-from deepcanon.data.load import describe_data, load_data
+from deepcanon.data.load import entries, load_data
 from deepcanon.data.tensors import SOURCE as FROM_TENSORS
 from deepcanon.data.transforms.forms import PICTURED
 
@@ -82,8 +82,8 @@ def default_data(model: Blueprint) -> Dataset[Any]:
     """
     needed = {size for part in model.everything() for size in _needed_sizes(part.cls)}
     needed -= {"levels", "examples", "sources"}  # which forms give, and which all data have
-    here = [row for row in describe_data() if row["folder"] is None]
-    names = [row["name"] for row in here if needed <= row["sizes"].keys()]  # so that no others are loaded
+    here = [entry for entry in entries().values() if entry.remote.folder is None]
+    names = [entry.name for entry in here if needed <= entry.sizes.keys()]  # so that no others are loaded
     own = model.cls.default_data or _innermost(model).cls.default_data
     semi, voted = (issubclass(model.cls.batch_type(), kind) for kind in (SemiBatch, Voted))
     for name in sorted(names, key=lambda name: (name != own, name not in KNOWN, name in UNSEEN)):

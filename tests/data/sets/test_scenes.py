@@ -1,5 +1,6 @@
 """A scene is what its caption says: its digits are found again in the image, in the order of the caption."""
 
+import pytest
 import torch
 
 import deepcanon as dc
@@ -32,7 +33,8 @@ def test_the_caption_is_read_off_the_image() -> None:
         )
 
 
-def test_the_splits_hold_other_digits_and_the_same_scenes_every_time() -> None:
+def test_the_splits_hold_other_digits_and_the_same_scenes_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deepcanon.data.sets.scenes.scenes", scenes)  # which other tests have made once
     data, again = dc.load_data("scenes"), dc.load_data("scenes")
     assert [len(data.split(part)) for part in ("train", "valid", "test")] == [20000, 1000, 1000]
     assert data.fingerprint() == again.fingerprint()

@@ -71,7 +71,7 @@ def test_it_locates_spots_of_light_and_predicts_their_uncertainty() -> None:
     torch.manual_seed(0)
     data = load_data("spots")
     net = CNN(1, 16, 16, targets=2, head="heteroscedastic")
-    fit(net, from_tensors(data.train.x, data.train.y), quiet=True, epochs=6)
+    fit(net, from_tensors(data.train.x, data.train.y), quiet=True, epochs=6, evaluate=False)
     random = np.random.default_rng(0)
     center, size = random.uniform(-0.7, 0.7, (500, 2)), random.uniform(SMALLEST, LARGEST, 500)
     x = torch.from_numpy(draw_spots(center, size))

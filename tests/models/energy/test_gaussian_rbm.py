@@ -201,7 +201,13 @@ def test_a_planted_mixture_is_recovered() -> None:
     test = Batch(x[4000:])
     torch.manual_seed(0)
     model = GaussianRBM(2, units=2)
-    dc.fit(model, Dataset(name="planted", kind="points", train=data.train, shape=(2,)), quiet=True, epochs=60)
+    dc.fit(
+        model,
+        Dataset(name="planted", kind="points", train=data.train, shape=(2,)),
+        quiet=True,
+        epochs=60,
+        evaluate=False,
+    )
     truth = MixtureSameFamily(
         Categorical(torch.tensor([0.7 * 0.4, 0.3 * 0.4, 0.7 * 0.6, 0.3 * 0.6])),
         Independent(Normal(torch.tensor([[0.0, 0], [1, 0], [0, 1], [1, 1]]) @ corners + 10, torch.ones(4, 2)), 1),

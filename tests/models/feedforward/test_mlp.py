@@ -145,6 +145,7 @@ def ranks(model: MLP, x: Tensor, y: Tensor) -> Tensor:
     return below.flatten()
 
 
+@pytest.mark.slow
 def test_the_heteroscedastic_head_finds_the_noise_and_is_calibrated_where_one_scale_is_not() -> None:
     x, y = noisy_sine(4000, seed=1)
     model = trained("heteroscedastic")

@@ -85,6 +85,7 @@ def test_steps_of_a_gaussian_are_their_closed_form_and_the_optimal_transport(len
         assert float((after - before).square().sum(1).mean()) == pytest.approx(exact, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_short_steps_follow_the_fokker_planck_equation() -> None:
     """m(t) = m e^-t and s(t)^2 = 1 + (s^2 - 1) e^-2t along each axis; half of the length halves the error."""
     time, errors = 0.8, []

@@ -76,7 +76,7 @@ def test_it_learns_rings_and_stars_up_to_their_entropy() -> None:
     data = dc.from_graphs(shapes * 8, torch.ones(union.nodes, 1))
     torch.manual_seed(0)
     model = GraphGenerator(largest=7)
-    dc.fit(model, data, epochs=150, quiet=True)
+    dc.fit(model, data, epochs=150, quiet=True, evaluate=False)
     batch = Graphs(torch.ones(sum(s.nodes for s in shapes), 1), Graph.union(shapes))
     nll = model.loss(batch)["nll"].item()
     entropy = math.log(len(shapes))  # in breadth-first order each of them has one adjacency matrix
@@ -97,8 +97,11 @@ def test_by_its_recipe_it_soon_knows_the_embedded_families_better_than_edges_at_
     assert result.test["nll"] < random / 2
 
 
+@pytest.mark.slow
 def test_samples_are_written_by_their_edges_and_as_a_picture(tmp_path: Path, drawn: None) -> None:
-    run = dc.Run.train("graph_generator", out=tmp_path / "run", steps=2, quiet=True)
+    run = dc.Run.train(
+        "graph_generator:units=8,edge_units=4", out=tmp_path / "run", steps=2, pictures=False, quiet=True
+    )
     assert (run.draw() / "samples.png").is_file()
     graphs = run.sample(5, out=tmp_path / "a.csv", seed=1)
     assert isinstance(graphs, Graph)

@@ -72,6 +72,7 @@ def test_of_many_features_the_optimum_is_scikit_learns_too() -> None:
     assert objective(model, batch) == pytest.approx(objective(scikit_learns(model, batch), batch), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_several_classes_have_the_optimum_of_crammer_and_singer(of_three: tuple[SVM, Labeled]) -> None:
     model, batch = of_three
     # scikit-learn's bias is the weight of a constant feature: the larger that is, the less it counts in the penalty.
@@ -104,6 +105,7 @@ def test_only_support_vectors_matter(of_two: tuple[SVM, Labeled]) -> None:
     torch.testing.assert_close(again.linear.bias, model.linear.bias, rtol=0, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_its_predictions_are_certain_and_its_hinge_loss_bounds_the_error_rate(
     of_three: tuple[SVM, Labeled],
 ) -> None:
