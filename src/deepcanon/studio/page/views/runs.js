@@ -54,15 +54,15 @@ export async function mount(root, state, go) {
   const rows = table({ columns: [], key: (run) => run.id, sort: now.sort, onSort: (sort) => set({ sort }), row: (run) => ({ onpointerenter: () => plot?.point(now.group ? null : run.id), class: hidden().has(run.id) ? "off" : "" }) });
   list.append(rows.node);
 
-  const color = (run) => [...runs.keys()].indexOf(run.id);
+  // The number of each run's color: its own, or that of its group.
+  const colors = () => new Map(now.group ? grouped(drawn(), now.group).flatMap((each, n) => each.runs.map((run) => [run.id, n])) : [...runs.keys()].map((id, n) => [id, n]));
   function columns() {
-    const names = measures(found());
+    const names = measures(found()), numbers = colors();
     const measured = (run, name) => run.test[name] ?? run.valid[name];
     return [
-      { name: "shown", title: "", plain: true, cell: (run) => h("label", { class: "swatch", style: { "--swatch": hue(color(run)) } }, h("input", { type: "checkbox", checked: !hidden().has(run.id), "aria-label": `show ${run.name}`, onchange: () => toggle(run.id) })) },
+      { name: "shown", title: "", plain: true, cell: (run) => h("label", { class: "swatch", style: { "--swatch": numbers.has(run.id) ? hue(numbers.get(run.id)) : "transparent" } }, h("input", { type: "checkbox", checked: !hidden().has(run.id), "aria-label": `show ${run.name}`, onchange: () => toggle(run.id) })) },
       { name: "name", title: "run", cell: (run) => [h("a", { class: "name", href: `#/run?id=${run.id}` }, run.name), run.tags.map((tag) => h("span", { class: "tag" }, tag)), run.model ? h("small", { class: "note line" }, `${run.model} on ${run.data}`) : null, run.note ? h("small", { class: "note line" }, run.note.slice(0, 80)) : null, run.problem ? h("small", { class: "problem" }, run.problem) : null], value: (run) => run.name },
-      { name: "status", title: "status", cell: (run) => [h("span", { class: `badge ${run.status}` }, run.status), actions(run)], value: (run) => run.status },
-      { name: "epoch", title: "epoch", numeric: true, hint: "How far it has come", cell: (run) => (run.epoch ? `${run.epoch}${run.epochs ? ` of ${run.epochs}` : ""}` : "–"), value: (run) => run.epoch },
+      { name: "status", title: "status", hint: "Whether it trains, and how far it has come", cell: (run) => [h("span", { class: `badge ${run.status}` }, run.status), actions(run), run.epoch ? h("small", { class: "note line" }, `epoch ${run.epoch}${run.epochs ? ` of ${run.epochs}` : ""}`) : null], value: (run) => run.status },
       { name: "loss", title: "loss", numeric: true, hint: "The last training loss", cell: (run) => number(run.loss), value: (run) => run.loss },
       ...names.map((name) => ({ name, title: name.replaceAll("_", " "), numeric: true, hint: "On test data; while it trains, on validation data", cell: (run) => h("span", { class: name in run.test ? "" : "note" }, number(measured(run, name))), value: (run) => measured(run, name) })),
       { name: "created", title: "begun", hint: "When it was begun, and how long it has trained", cell: (run) => [run.created ? new Date(run.created).toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : "–", h("small", { class: "note line" }, seconds(run.seconds))], value: (run) => run.created || null },
@@ -148,16 +148,17 @@ export async function mount(root, state, go) {
       const single = groups && chosen.length > 24 ? null : await getCurves({ ...want, runs: chosen.map((run) => run.id) });
       const together = groups ? await getCurves({ ...want, groups: groups.map((each) => each.runs.map((run) => run.id)) }) : null;
       if (ended || want.name !== now.show || want.against !== now.against) return;
-      const of = new Map(groups?.flatMap((each, n) => each.runs.map((run) => [run.id, n])));
+      const numbers = colors();
       const series = [
-        ...(single ? single.curves.map((curve, n) => ({ key: single.head.runs[n], name: runs.get(single.head.runs[n])?.name ?? "", number: groups ? of.get(single.head.runs[n]) : color({ id: single.head.runs[n] }), faint: Boolean(groups), ...curve, ...(groups ? { low: undefined, high: undefined } : {}) })) : []),
+        ...(single ? single.curves.map((curve, n) => ({ key: single.head.runs[n], name: runs.get(single.head.runs[n])?.name ?? "", number: numbers.get(single.head.runs[n]) ?? 0, faint: Boolean(groups), ...curve, ...(groups ? { low: undefined, high: undefined } : {}) })) : []),
         ...(together ? together.curves.map((curve, n) => ({ key: `group ${n}`, name: groups[n].title, number: n, dashed: false, ...curve })) : []),
       ];
       const head = (single ?? together).head;
       plot.axes(...axes());  // the picture stays as it is until another curve is there
       plot.draw(series, zoom);
       plot.say(sentence(series.filter((one) => !one.faint), head.sketched.length));
-      fill(legend, (groups ? groups.map((each, n) => [n, each.title]) : series.length <= 12 ? series.map((one) => [one.number, one.name]) : []).map(([n, words]) => h("li", { style: { "--swatch": hue(n) } }, words)));
+      const named = series.filter((one) => !one.faint && one.mean.some((value) => !Number.isNaN(value)));
+      fill(legend, (groups || named.length <= 12 ? named : []).map((one) => [one.number, one.name]).map(([n, words]) => h("li", { style: { "--swatch": hue(n) } }, words)));
       root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
       root.dataset.sketched = String(head.sketched.length);
     } catch (error) {
