@@ -7,8 +7,8 @@
 and again under other names). ``start`` starts each server three times, in turns, without a browser. ``ours``,
 ``tensorboard`` and ``trackio`` start one server on its runs, open its page in Chromium and say after how many seconds
 the server answered, the page had its first contentful paint and a curve was there, what processor time the server and
-its processes had used by then, and what memory they held (resident, summed over all processes, then and at most within
-half a minute). ``ours`` also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a
+its processes had used by then, and what memory they held (resident, of all processes, then and at most within half a
+minute). ``ours`` also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a
 small mlp with and without a studio that watches it, in turns. ``server`` needs no browser and no quiet machine: the
 processor time of what the server does for a page with all runs, and its memory.
 """
@@ -81,10 +81,12 @@ def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
 
 
 def used(process: int) -> dict[str, float]:
-    """The resident megabytes and processor seconds of a process and all that it has started."""
+    """The memory and processor seconds of a process and all that it has started.
+
+    Resident megabytes, where a page of a library that several of them have mapped counts once; and their plain sum.
+    """
     tree = {process}
     parents = {int(each.name): each for each in Path("/proc").iterdir() if each.name.isdigit()}
-    total = seconds = 0.0
     for _ in range(4):
         for number, place in parents.items():
             try:
@@ -93,24 +95,48 @@ def used(process: int) -> dict[str, float]:
                 continue
             if parent in tree:
                 tree.add(number)
+    own = seconds = every = 0.0
+    files: dict[str, float] = {}
     for number in tree:
         try:
             times = (Path("/proc") / str(number) / "stat").read_text().rpartition(")")[2].split()
-            seconds += (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
-            lines = (Path("/proc") / str(number) / "status").read_text().splitlines()
-            total += next(float(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1000
-        except (OSError, StopIteration):
+            parts = _mapped(number)
+        except OSError:
             continue
-    return {"processor, s": seconds, "memory, MB": total}
+        seconds += (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+        own += parts.pop("")
+        every += sum(parts.values())
+        files = {name: max(files.get(name, 0.0), parts.get(name, 0.0)) for name in files | parts}
+    return {
+        "processor, s": seconds,
+        "memory, MB": own + sum(files.values()),
+        "memory with shared pages in each process, MB": own + every,
+    }
+
+
+def _mapped(process: int) -> dict[str, float]:
+    """The resident megabytes of a process by the file that they are of; "" are those of its own."""
+    found, file = {"": 0.0}, ""
+    for line in (Path("/proc") / str(process) / "smaps").read_text().splitlines():
+        name, *words = line.split()
+        if name == "Rss:":
+            found[file] = found.get(file, 0.0) + int(words[0]) / 1000
+        elif name == "Anonymous:" and file:  # pages of a file that the process has written to
+            found[file] -= int(words[0]) / 1000
+            found[""] += int(words[0]) / 1000
+        elif not name.endswith(":"):
+            file = words[4] if len(words) > 4 and words[4].startswith("/") else ""
+    return found
 
 
 def most_memory(process: int) -> dict[str, float]:
     """The largest memory of a process and all that it has started while its page stays open."""
-    until, most = time.perf_counter() + WATCHED, 0.0
+    until = time.perf_counter() + WATCHED
+    most: dict[str, float] = {}
     while time.perf_counter() < until:
-        most = max(most, used(process)["memory, MB"])
+        most = {name: max(value, most.get(name, 0.0)) for name, value in used(process).items() if "MB" in name}
         time.sleep(0.5)
-    return {f"largest memory within {WATCHED:.0f} s, MB": most}
+    return {f"largest {name[:-4]} within {WATCHED:.0f} s, MB": value for name, value in most.items()}
 
 
 def wait_for(address: str) -> None:

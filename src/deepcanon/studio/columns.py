@@ -32,7 +32,7 @@ from deepcanon.core.files import write_whole
 
 BLOCKS = (16, 64)
 """The records of a block, of either size: what is drawn is read from the largest that is not too coarse for it."""
-PIECE = 2**19
+PIECE = 2**18
 """The bytes of a log that are parsed at a time."""
 MOST_LINE = 2**20
 """The bytes of a line beyond which a file is not taken for a log."""
