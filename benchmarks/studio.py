@@ -1,6 +1,6 @@
 """The studio next to TensorBoard and trackio on the same curves: start, first paint, curves, memory; its own speeds.
 
-    python benchmarks/studio.py FOLDER --part make|start|ours|server|tensorboard|trackio|training
+    python benchmarks/studio.py FOLDER --part make|start|ours|switch|server|tensorboard|trackio|training
         [--runs 200] [--points 100000] [--of ours tensorboard trackio]
 
 ``make`` writes runs of so many logged points for all three, or for those of ``--of`` (ten different losses, each again
@@ -8,9 +8,9 @@ and again under other names). ``start`` starts each server three times, in turns
 ``tensorboard`` and ``trackio`` start one server on its runs, open its page in Chromium and say after how many seconds
 the server answered, the page had its first contentful paint and a curve was there, what processor time the server and
 its processes had used by then, and what memory they held (resident, of all processes, then and at most within half a
-minute). ``ours`` also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a
-small mlp with and without a studio that watches it, in turns. ``server`` needs no browser and no quiet machine: the
-processor time of what the server does for a page with all runs, and its memory.
+minute). ``ours`` also switches curves, zooms, and appends to a log while it is watched; ``switch`` does that alone,
+after ``ours``. ``training`` trains a small mlp with and without a studio that watches it, in turns. ``server`` needs no
+browser and no quiet machine: the processor time of what the server does for a page with all runs, and its memory.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def studio(root: Path, caches: Path) -> Iterator[tuple[subprocess.Popen[str], st
 
 
 def ours(folder: Path) -> dict[str, float]:
-    """Cold (sketched), then with all logs read: switching, zoom, a spike, and how late a new line is seen."""
+    """Cold (sketched), then with all logs read."""
     caches, root = folder / "caches", folder / "ours"
     shutil.rmtree(caches, ignore_errors=True)
     found: dict[str, float] = {}
@@ -242,7 +242,13 @@ def ours(folder: Path) -> dict[str, float]:
             found |= {**used(process.pid), **most_memory(process.pid)}
             page.locator('.view[data-sketched="0"]').wait_for(state="attached")
             found["all logs read after, s"] = time.perf_counter() - began
-    with studio(root, caches) as (process, address), browser() as page:
+    return found | switch(folder)
+
+
+def switch(folder: Path) -> dict[str, float]:
+    """With all logs read: switching, zoom, and how late a new line is seen."""
+    root, found = folder / "ours", {}
+    with studio(root, folder / "caches") as (process, address), browser() as page:
         wait_for(address)
         again = opened(page, address, '.view[data-sketched="0"]')
         found |= {f"{name[:-3]} again, s": value for name, value in again.items()}
@@ -362,7 +368,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parts = {"ours": ours, "server": server, "tensorboard": tensorboard, "trackio": trackio, "start": start,
-             "training": training}  # fmt: skip
+             "switch": switch, "training": training}  # fmt: skip
     parser.add_argument("--part", choices=["make", *parts], required=True)
     parser.add_argument("--of", nargs="+", choices=list(makers), default=list(makers))
     parser.add_argument("--runs", type=int, default=200)
