@@ -1,16 +1,16 @@
 """The studio next to TensorBoard and trackio on the same curves: start, first paint, curves, memory; its own speeds.
 
-    python benchmarks/studio.py FOLDER --part make|start|ours|server|tensorboard|trackio|training
+    python benchmarks/studio.py FOLDER --part make|start|ours|switch|server|tensorboard|trackio|training
         [--runs 200] [--points 100000] [--of ours tensorboard trackio]
 
 ``make`` writes runs of so many logged points for all three, or for those of ``--of`` (ten different losses, each again
 and again under other names). ``start`` starts each server three times, in turns, without a browser. ``ours``,
 ``tensorboard`` and ``trackio`` start one server on its runs, open its page in Chromium and say after how many seconds
 the server answered, the page had its first contentful paint and a curve was there, what processor time the server and
-its processes had used by then, and what memory they held (resident, summed over all processes, then and at most within
-half a minute). ``ours`` also switches curves, zooms, and appends to a log while it is watched. ``training`` trains a
-small mlp with and without a studio that watches it, in turns. ``server`` needs no browser and no quiet machine: the
-processor time of what the server does for a page with all runs, and its memory.
+its processes had used by then, and what memory they held (resident, of all processes, then and at most within half a
+minute). ``ours`` also switches curves, zooms, and appends to a log while it is watched; ``switch`` does that alone,
+after ``ours``. ``training`` trains a small mlp with and without a studio that watches it, in turns. ``server`` needs no
+browser and no quiet machine: the processor time of what the server does for a page with all runs, and its memory.
 """
 
 from __future__ import annotations
@@ -33,11 +33,33 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from studio_runs import DIFFERENT, make, makers
 
 from deepcanon.runs.log_lines import log_lines
 
+WATCH = """event => {
+  const view = document.querySelector(".view");
+  const first = { once: true, capture: true }, drawing = { attributeFilter: ["data-drawn"] };
+  const began = new Promise((resolve) => addEventListener(event, (each) => resolve(each.timeStamp), first));
+  const drawn = new Promise((resolve) => new MutationObserver(resolve).observe(view, drawing));
+  window.painted = Promise.all([began, drawn]).then(([from]) => new Promise((resolve) => requestAnimationFrame(() => {
+    const after = new MessageChannel();  // a message from within a frame comes after it is painted
+    after.port1.onmessage = () => resolve(performance.now() - from);
+    after.port2.postMessage(0);
+  })));
+}"""
+SHOWN = """step => new Promise((resolve) => {
+  const last = () => document.querySelector(".behind td")?.textContent;
+  const look = () => (last() === step ? resolve(Date.now()) : requestAnimationFrame(look));
+  look();
+})"""
+THERE = """curve => new Promise((resolve) => {
+  const look = () => (document.querySelector(curve) ? resolve(performance.now()) : requestAnimationFrame(look));
+  look();
+})"""
+"""Scripts that run in the page: its own clock is exact, while who asks from outside hears late."""
 WATCHED = 30.0
 """Seconds after the first curves in which the largest memory is looked for."""
 
@@ -59,10 +81,12 @@ def running(command: list[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
 
 
 def used(process: int) -> dict[str, float]:
-    """The resident megabytes and processor seconds of a process and all that it has started."""
+    """The memory and processor seconds of a process and all that it has started.
+
+    Resident megabytes, where a page of a library that several of them have mapped counts once; and their plain sum.
+    """
     tree = {process}
     parents = {int(each.name): each for each in Path("/proc").iterdir() if each.name.isdigit()}
-    total = seconds = 0.0
     for _ in range(4):
         for number, place in parents.items():
             try:
@@ -71,24 +95,48 @@ def used(process: int) -> dict[str, float]:
                 continue
             if parent in tree:
                 tree.add(number)
+    own = seconds = every = 0.0
+    files: dict[str, float] = {}
     for number in tree:
         try:
             times = (Path("/proc") / str(number) / "stat").read_text().rpartition(")")[2].split()
-            seconds += (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
-            lines = (Path("/proc") / str(number) / "status").read_text().splitlines()
-            total += next(float(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1000
-        except (OSError, StopIteration):
+            parts = _mapped(number)
+        except OSError:
             continue
-    return {"processor, s": seconds, "memory, MB": total}
+        seconds += (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+        own += parts.pop("")
+        every += sum(parts.values())
+        files = {name: max(files.get(name, 0.0), parts.get(name, 0.0)) for name in files | parts}
+    return {
+        "processor, s": seconds,
+        "memory, MB": own + sum(files.values()),
+        "memory with shared pages in each process, MB": own + every,
+    }
+
+
+def _mapped(process: int) -> dict[str, float]:
+    """The resident megabytes of a process by the file that they are of; "" are those of its own."""
+    found, file = {"": 0.0}, ""
+    for line in (Path("/proc") / str(process) / "smaps").read_text().splitlines():
+        name, *words = line.split()
+        if name == "Rss:":
+            found[file] = found.get(file, 0.0) + int(words[0]) / 1000
+        elif name == "Anonymous:" and file:  # pages of a file that the process has written to
+            found[file] -= int(words[0]) / 1000
+            found[""] += int(words[0]) / 1000
+        elif not name.endswith(":"):
+            file = words[4] if len(words) > 4 and words[4].startswith("/") else ""
+    return found
 
 
 def most_memory(process: int) -> dict[str, float]:
     """The largest memory of a process and all that it has started while its page stays open."""
-    until, most = time.perf_counter() + WATCHED, 0.0
+    until = time.perf_counter() + WATCHED
+    most: dict[str, float] = {}
     while time.perf_counter() < until:
-        most = max(most, used(process)["memory, MB"])
+        most = {name: max(value, most.get(name, 0.0)) for name, value in used(process).items() if "MB" in name}
         time.sleep(0.5)
-    return {f"largest memory within {WATCHED:.0f} s, MB": most}
+    return {f"largest {name[:-4]} within {WATCHED:.0f} s, MB": value for name, value in most.items()}
 
 
 def wait_for(address: str) -> None:
@@ -114,12 +162,10 @@ def browser() -> Iterator[Any]:
 
 def opened(page: Any, address: str, curve: str) -> dict[str, float]:
     """Seconds to the first contentful paint and to the first curve of a page."""
-    began = time.perf_counter()
     page.goto(address, wait_until="commit")
-    page.locator(curve).first.wait_for(state="attached")
-    drawn = time.perf_counter() - began
+    drawn = page.evaluate(THERE, curve)
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null")
-    return {"first paint, s": (paint or 0) / 1000, "first curves, s": drawn}
+    return {"first paint, s": (paint or 0) / 1000, "first curves, s": drawn / 1000}
 
 
 def peer(command: list[str], port: int, curve: str) -> dict[str, float]:
@@ -183,7 +229,7 @@ def studio(root: Path, caches: Path) -> Iterator[tuple[subprocess.Popen[str], st
 
 
 def ours(folder: Path) -> dict[str, float]:
-    """Cold (sketched), then with all logs read: switching, zoom, a spike, and how late a new line is seen."""
+    """Cold (sketched), then with all logs read."""
     caches, root = folder / "caches", folder / "ours"
     shutil.rmtree(caches, ignore_errors=True)
     found: dict[str, float] = {}
@@ -196,20 +242,29 @@ def ours(folder: Path) -> dict[str, float]:
             found |= {**used(process.pid), **most_memory(process.pid)}
             page.locator('.view[data-sketched="0"]').wait_for(state="attached")
             found["all logs read after, s"] = time.perf_counter() - began
-    with studio(root, caches) as (process, address), browser() as page:
+    return found | switch(folder)
+
+
+def switch(folder: Path) -> dict[str, float]:
+    """With all logs read: switching, zoom, and how late a new line is seen."""
+    root, found = folder / "ours", {}
+    with studio(root, folder / "caches") as (process, address), browser() as page:
         wait_for(address)
         again = opened(page, address, '.view[data-sketched="0"]')
         found |= {f"{name[:-3]} again, s": value for name, value in again.items()}
         time.sleep(3)
         curve = page.get_by_label("Curve", exact=True)
-        switched = [_drawn_after(page, partial(curve.select_option, name)) for name in ("grad_norm", "loss", "lr") * 4]
-        found["switch to another curve of all runs, median, ms"] = 1000 * statistics.median(switched)
-        area = page.locator(".area")
-        area.focus()
-        zoomed = [_drawn_after(page, lambda: area.press("+")) for _ in range(5)]
-        found["zoom, median, ms"] = 1000 * statistics.median(zoomed)
-        page.get_by_label("Find runs by words or settings").fill("run-007")
+        names = ("grad_norm", "loss", "lr") * 4
+        switched = [_painted_after(page, "change", partial(curve.select_option, name)) for name in names]
+        found["switch to another curve of all runs, median of 12, ms"] = 1000 * statistics.median(switched)
+        found["the slowest of them, ms"] = 1000 * max(switched)
+        page.locator(".area").focus()
+        zoomed = [_painted_after(page, "keydown", lambda: page.keyboard.press("+")) for _ in range(5)]
+        found["zoom, median of 5, ms"] = 1000 * statistics.median(zoomed)
         found["memory when all logs are read, MB"] = used(process.pid)["memory, MB"]
+        end = {"find": "run-007", "from": 99_990, "to": 100_100}
+        page.goto(f"{address.partition('#')[0]}#/runs?{urlencode(end)}")
+        page.get_by_role("button", name="numbers").click()
         found["a new line is drawn after, median, s"] = statistics.median(
             _delay(page, root / "run-007") for _ in range(7)
         )
@@ -263,27 +318,23 @@ def server(folder: Path) -> dict[str, float]:
     return found
 
 
-def _drawn_after(page: Any, act: Callable[[], Any]) -> float:
-    """The seconds from an action to the next picture of all curves."""
-    view = page.locator(".view")
-    before = int(view.get_attribute("data-drawn") or 0)
-    began = time.perf_counter()
+def _painted_after(page: Any, event: str, act: Callable[[], Any]) -> float:
+    """The seconds from an event of the user's, as the browser stamps it, to the frame that shows the next picture."""
+    page.evaluate(WATCH, event)
     act()
-    page.locator(f'.view[data-drawn="{before + 1}"]').wait_for(state="attached")
-    return time.perf_counter() - began
+    return float(page.evaluate("painted")) / 1000
 
 
 def _delay(page: Any, run: Path) -> float:
+    """The seconds from a new line of a log to the frame in which the page shows its step as the last one."""
     time.sleep(1.5)
     last = run.joinpath("log.jsonl").read_bytes()[-400:].splitlines()[-1]
     step = json.loads(last)["step"] + 1
     record = {"kind": "step", "step": step, "epoch": 100, "seconds": step / 200, "loss": 0.1, "lr": 0.002}
-    before = int(page.locator(".view").get_attribute("data-drawn") or 0)
     with (run / "log.jsonl").open("ab") as log:
         log.write(log_lines([record], 0)[0])
-    began = time.perf_counter()
-    page.locator(f'.view[data-drawn="{before + 1}"]').wait_for(state="attached")
-    return time.perf_counter() - began
+    written = time.time()
+    return float(page.evaluate(SHOWN, f"{step:,}")) / 1000 - written
 
 
 def training(folder: Path, rounds: int = 5) -> dict[str, float]:
@@ -317,7 +368,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parts = {"ours": ours, "server": server, "tensorboard": tensorboard, "trackio": trackio, "start": start,
-             "training": training}  # fmt: skip
+             "switch": switch, "training": training}  # fmt: skip
     parser.add_argument("--part", choices=["make", *parts], required=True)
     parser.add_argument("--of", nargs="+", choices=list(makers), default=list(makers))
     parser.add_argument("--runs", type=int, default=200)

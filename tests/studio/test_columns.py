@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from deepcanon.runs.log_lines import log_lines
-from deepcanon.studio.columns import BLOCK, Columns, cache_of, parse, throw_away, update
+from deepcanon.studio.columns import BLOCKS, Columns, cache_of, parse, throw_away, update
 from deepcanon.studio.reader import Reader
 from tests.studio.made import epoch, make_run, step
 
@@ -46,9 +46,10 @@ def test_a_log_that_grows_is_read_on_and_one_that_was_cut_anew(tmp_path: Path) -
     assert [each.name for each in cache.iterdir() if each.is_dir()] == [columns.generation]
 
 
-def test_blocks_are_those_of_the_values(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", BLOCKS)
+def test_blocks_are_those_of_the_values(tmp_path: Path, size: int) -> None:
     random_numbers = random.Random(1)
-    records = [step(n + 1, random_numbers.gauss(0, 1)) for n in range(10 * BLOCK + 5)]
+    records = [step(n + 1, random_numbers.gauss(0, 1)) for n in range(10 * size + 5)]
     for record in records[20:60]:
         del record["grad_norm"]
     log = tmp_path / "log.jsonl"
@@ -57,14 +58,16 @@ def test_blocks_are_those_of_the_values(tmp_path: Path) -> None:
         log.write_bytes(b"".join(content[:end]))
         columns = update(log, tmp_path / "cache")
     for name in ("loss", "grad_norm"):
-        values = np.array(held(columns, "step", name), np.float32)[: 10 * BLOCK].reshape(10, BLOCK)
-        low, high, total, count = columns.blocks("step", name).T
+        values = np.full(11 * size, np.nan, np.float32)  # the last block is not full
+        values[: len(records)] = held(columns, "step", name)
+        values = values.reshape(11, size)
+        low, high, total, count = columns.blocks("step", name, size).T
         filled = np.where(np.isnan(values), np.inf, values).min(1)
         np.testing.assert_array_equal(low, np.where(np.isinf(filled), np.nan, filled))
         np.testing.assert_array_equal(count, (~np.isnan(values)).sum(1))
         np.testing.assert_allclose(total, np.nansum(values, 1), rtol=1e-5, atol=1e-6)
         assert np.nanmax(high) == np.nanmax(values)
-    assert list(columns.blocks("step", "step")[:, 0]) == [1 + BLOCK * n for n in range(10)]
+    assert list(columns.blocks("step", "step", size)[:, 0]) == [1 + size * n for n in range(11)]
 
 
 def test_a_term_that_comes_later_has_gaps_before_it(tmp_path: Path) -> None:
@@ -141,3 +144,15 @@ def test_a_process_of_its_own_reads_them_and_is_started_again(tmp_path: Path) ->
     finally:
         reader.close()
     assert sorted(done) == ["a", "b", "gone"]
+
+
+def test_what_is_no_record_is_left_out_and_a_number_beyond_floats_is_a_gap() -> None:
+    odd = ['{"kind": "step"}', "[1", "2]", '{"kind": "step", "step": true, "seconds": 1}', "NaN", '{"kind": 3}']
+    good = [json.dumps(step(n, n / 8)) for n in range(1, 4)]
+    huge = json.dumps(step(4, 0.5)).replace("0.5", "9" * 400)
+    for lines in (good, [*odd, *good], [good[0], *odd, *good[1:]]):
+        found = parse("\n".join(lines).encode())["step"]
+        assert list(found["loss"]) == [n / 8 for n in range(1, 4)]
+    found = parse("\n".join([*good, huge]).encode())["step"]
+    assert list(found["step"]) == [1, 2, 3, 4]
+    assert math.isnan(found["loss"][3])

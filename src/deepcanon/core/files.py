@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -142,10 +142,10 @@ def _dump(content: Mapping[str, Any]) -> bytes:
     return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
 
 
-def free(base: Path) -> Path:
-    """The path itself, or with the first number after it under which there is nothing yet."""
+def free(base: Path, taken: Collection[Path] = ()) -> Path:
+    """The path itself, or with the first number after it under which there is nothing yet, nor will be (``taken``)."""
     numbered = (base.with_name(f"{base.name}-{number}") for number in itertools.count(2))
-    return next(path for path in itertools.chain([base], numbered) if not path.exists())
+    return next(path for path in itertools.chain([base], numbered) if not path.exists() and path not in taken)
 
 
 def writable(path: Path, overwrite: bool, *suffixes: str) -> Path:

@@ -2,8 +2,9 @@
 
 A log is read by a process of its own (``python -m deepcanon.studio.columns``, see ``reader.py``), which only ever
 appends: what was read stays, and of a log that grows only the new bytes are parsed. Where a log was cut, as ``resume``
-does, a new folder of columns takes the place of the old one. Every sixteen records are a block, whose smallest and
-largest value, sum and count are kept: a curve that is wider than a screen is drawn from blocks, and no spike is lost.
+does, a new folder of columns takes the place of the old one. Every 16 records are a block, and every 64, of which the
+smallest and largest value, sum and count are kept: a curve that is wider than a screen is drawn from blocks, and no
+spike is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -30,9 +30,9 @@ import numpy.typing as npt
 
 from deepcanon.core.files import write_whole
 
-BLOCK = 16
-"""The records of a block."""
-PIECE = 2**20
+BLOCKS = (16, 64)
+"""The records of a block, of either size: what is drawn is read from the largest that is not too coarse for it."""
+PIECE = 2**18
 """The bytes of a log that are parsed at a time."""
 MOST_LINE = 2**20
 """The bytes of a line beyond which a file is not taken for a log."""
@@ -41,6 +41,8 @@ TAIL = 64
 PLACES = ("step", "seconds")
 """The columns that a curve can be drawn against, in double precision; all others are in single precision."""
 KINDS = ("step", "epoch")
+NUMBERS = (float, int)
+"""The types of numbers in JSON; a bool is none."""
 DAYS = 30
 """How long columns that nobody has read stay."""
 MOST_HEADS = 1000
@@ -56,6 +58,11 @@ class Kind:
     rows: int = 0
     names: list[str] = field(default_factory=list)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: int, names: list[str], ranges: dict[str, tuple[float, float]]) -> Kind:
+        """One with lists of its own, since rows are added to it."""
+        return cls(rows, list(names), dict(ranges))
 
 
 @dataclass
@@ -75,7 +82,9 @@ class Columns:
         try:
             status = os.stat(head)
             saved = _head(head, status.st_mtime_ns, status.st_ino)
-            kinds = {name: Kind(**deepcopy(kind)) for name, kind in saved["kinds"].items()}  # rows are added to them
+            if saved["blocks"] != list(BLOCKS):
+                return None
+            kinds = {name: Kind.of(**kind) for name, kind in saved["kinds"].items()}
             return cls(cache, saved["generation"], saved["offset"], saved["tail"], kinds)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -88,11 +97,12 @@ class Columns:
         """A column, memory-mapped."""
         return _mapped(self._path(kind, name), _type(name), self.kinds[kind].rows)
 
-    def blocks(self, kind: str, name: str) -> Floats:
-        """Of each whole block the smallest and the largest value, the sum and the count; of places the first."""
-        count, width = self.kinds[kind].rows // BLOCK, 1 if name in PLACES else 4
-        file = self._path(kind, name, "blocks")
-        return _mapped(file, _type(name), count * width).reshape(count, width)
+    def blocks(self, kind: str, name: str, size: int) -> Floats:
+        """Of each block the smallest and the largest value, the sum and the count; of places the first."""
+        count, width = -(-self.kinds[kind].rows // size), 1 if name in PLACES else 4
+        type_ = _type(name)
+        with open(self._path(kind, name, f"blocks{size}"), "rb", buffering=0) as file:  # quicker than to map so little
+            return np.frombuffer(file.read(count * width * np.dtype(type_).itemsize), type_).reshape(count, width)
 
     def append(self, kind: str, found: Mapping[str, Floats]) -> None:
         """Add rows; a column that these lack, or that is new, has gaps."""
@@ -115,7 +125,13 @@ class Columns:
     def save(self) -> None:
         """Say how far the columns reach; what stands behind that in the files is written over the next time."""
         kinds = {name: {"rows": k.rows, "names": k.names, "ranges": k.ranges} for name, k in self.kinds.items()}
-        head = {"generation": self.generation, "offset": self.offset, "tail": self.tail, "kinds": kinds}
+        head = {
+            "generation": self.generation,
+            "offset": self.offset,
+            "tail": self.tail,
+            "blocks": BLOCKS,
+            "kinds": kinds,
+        }
         write_whole(self.cache / "head.json", json.dumps(head))
 
     def _file(self, kind: str, name: str) -> Path:
@@ -177,102 +193,77 @@ def _continues(file: io.BufferedReader, columns: Columns) -> bool:
 
 def parse(lines: bytes) -> dict[str, dict[str, Floats]]:
     """The columns of whole lines by kind; lines that are damaged are left out."""
-    import pyarrow as pa
-    from pyarrow import json as arrow
+    from pydantic_core import from_json  # only the process that reads logs needs it: it takes half the time of json
 
     try:
-        options = arrow.ReadOptions(use_threads=False, block_size=len(lines) + 1)
-        table = arrow.read_json(pa.BufferReader(lines), read_options=options)
-        kinds = np.array(table["kind"].to_pylist())
-        found = {}
-        for kind in KINDS:
-            chosen = np.flatnonzero(kinds == kind)
-            if len(chosen):
-                found[kind] = _arrow_columns(table, chosen)
-        return found
-    except (pa.ArrowException, KeyError, TypeError, ValueError):  # one damaged line is enough for that
+        records = from_json(b"[%s]" % lines.replace(b"\n", b","), cache_strings="keys")
+        if len(records) != lines.count(b"\n") + 1 or not all(map(_is_record, records)):
+            raise ValueError("a line that is no record")
+    except ValueError:  # one damaged line is enough for that
         records = [record for line in lines.split(b"\n") if (record := record_of(line)) is not None]
-        return columns_of(records)
-
-
-def _arrow_columns(table: Any, chosen: npt.NDArray[np.intp]) -> dict[str, Floats]:
-    found: dict[str, Floats] = {}
-    for name in ("step", "seconds", "loss", "lr", "grad_norm", "terms", "valid"):
-        if name not in table.column_names:
-            continue
-        column = table[name].combine_chunks()
-        if name in ("terms", "valid"):
-            parts = {f"{name}.{part.name}": column.field(n) for n, part in enumerate(column.type)}
-        else:
-            parts = {name: column}
-        for key, part in parts.items():
-            values = _floats(part)[chosen]
-            values[~_there(column)[chosen]] = np.nan
-            if name in PLACES or not np.isnan(values).all():
-                found[key] = values
-    if any(np.isnan(found[place]).any() for place in PLACES):
-        raise ValueError("a record without a place")
-    return found
-
-
-def _floats(part: Any) -> Floats:
-    """Numbers of Arrow in double precision, NaN where there is none.
-
-    They are read off the buffers: what Arrow offers for that imports pandas, which takes 50 MB.
-    """
-    kind = {"double": np.float64, "int64": np.int64, "null": None}[str(part.type)]
-    if kind is None:
-        return np.full(len(part), np.nan)
-    values = np.frombuffer(part.buffers()[1], kind)[part.offset : part.offset + len(part)].astype(np.float64)
-    values[~_there(part)] = np.nan
-    return values
-
-
-def _there(part: Any) -> npt.NDArray[np.bool_]:
-    """Where an array of Arrow has a value."""
-    bits = part.buffers()[0]
-    if bits is None:
-        return np.full(len(part), str(part.type) != "null")
-    every = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
-    return every[part.offset : part.offset + len(part)].astype(bool)
+    return columns_of(records)
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
     """The record of a line; None if it has none."""
     try:
         record = json.loads(line)
-        float(record["step"]), float(record["seconds"])
-    except (ValueError, TypeError, KeyError):
+    except ValueError:
         return None
-    return record if record.get("kind") in KINDS else None
+    return record if _is_record(record) else None
+
+
+def _is_record(found: Any) -> bool:
+    return (
+        type(found) is dict
+        and found.get("kind") in KINDS
+        and type(found.get("step")) in NUMBERS
+        and type(found.get("seconds")) in NUMBERS
+    )
 
 
 def columns_of(records: list[dict[str, Any]]) -> dict[str, dict[str, Floats]]:
     """The columns of records by kind."""
     found: dict[str, dict[str, Floats]] = {}
     for kind in KINDS:
-        rows = [dict(_numbers(record)) for record in records if record["kind"] == kind]
-        names = list(dict.fromkeys(name for row in rows for name in row))
+        rows = [record for record in records if record["kind"] == kind]
         if rows:
-            found[kind] = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
+            found[kind] = dict(_columns(rows))
     return found
 
 
-def _numbers(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for name, value in record.items():
-        parts = value.items() if name in ("terms", "valid") and isinstance(value, dict) else ()
-        for key, each in (*((f"{name}.{part}", number) for part, number in parts), (name, value)):
-            wanted = "." in key or key in ("step", "seconds", "loss", "lr", "grad_norm")
-            if wanted and isinstance(each, int | float) and not isinstance(each, bool):
-                yield key, float(each)
+def _columns(rows: list[dict[str, Any]]) -> Iterator[tuple[str, Floats]]:
+    """The columns of records of one kind that have a number anywhere; gaps where a record has none."""
+    for name in (*PLACES, "loss", "lr", "grad_norm"):
+        values = [row.get(name) for row in rows]
+        if any(type(value) in NUMBERS for value in values):
+            yield name, _floats(values)
+    for name in ("terms", "valid"):
+        parts = [part if isinstance(part := row.get(name), dict) else {} for row in rows]
+        for key in dict.fromkeys(key for part in parts for key in part):
+            values = [part.get(key) for part in parts]
+            if any(type(value) in NUMBERS for value in values):
+                yield f"{name}.{key}", _floats(values)
+
+
+def _floats(values: list[Any]) -> Floats:
+    """Numbers in double precision, NaN where there is none, or one that is beyond it."""
+    numbers = [value if type(value) in NUMBERS else np.nan for value in values]
+    try:
+        return np.array(numbers, np.float64)
+    except OverflowError:
+        return np.array([value if abs(value) < 2**1023 else np.nan for value in numbers], np.float64)
 
 
 def _mapped(file: str, kind: type[np.floating[Any]], count: int) -> Floats:
     """So many numbers of a file, memory-mapped."""
     if not count:
         return np.empty(0, kind)
-    with open(file, "rb") as stream:
-        return np.frombuffer(mmap.mmap(stream.fileno(), count * np.dtype(kind).itemsize, access=mmap.ACCESS_READ), kind)
+    opened = os.open(file, os.O_RDONLY)
+    try:
+        return np.frombuffer(mmap.mmap(opened, count * np.dtype(kind).itemsize, access=mmap.ACCESS_READ), kind)
+    finally:
+        os.close(opened)
 
 
 def _type(name: str) -> type[np.floating[Any]]:
@@ -288,12 +279,16 @@ def _write(file: Path, row: int, values: Floats) -> None:
 
 
 def _write_blocks(file: Path, name: str, before: int, after: int) -> None:
-    """Write the blocks that have become whole between two numbers of rows."""
-    first, last = before // BLOCK, after // BLOCK
+    """Write the blocks that have changed between two numbers of rows; the last of them may be full later."""
     kind = _type(name)
-    rows = np.fromfile(file, kind, (last - first) * BLOCK, offset=first * BLOCK * np.dtype(kind).itemsize)
-    rows = rows.reshape(-1, BLOCK)
-    _write(file.with_suffix(".blocks"), first, rows[:, :1] if name in PLACES else summary(rows).astype(kind))
+    for size in BLOCKS:
+        first, last = before // size, -(-after // size)
+        values = np.full((last - first) * size, np.nan, kind)
+        there = after - first * size
+        values[:there] = np.fromfile(file, kind, there, offset=first * size * np.dtype(kind).itemsize)
+        rows = values.reshape(-1, size)
+        content = rows[:, :1] if name in PLACES else summary(rows).astype(kind)
+        _write(file.with_suffix(f".blocks{size}"), first, content)
 
 
 def summary(rows: Floats) -> Floats:
@@ -324,11 +319,8 @@ def work(orders: TextIO, answers: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    import pyarrow
-
     if hasattr(os, "nice"):
         os.nice(5)  # whatever trains is more urgent
     throw_away(Path(sys.argv[1]))
-    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # which gives back what it does not need
     with suppress(BrokenPipeError, KeyboardInterrupt):  # the studio has ended
         work(sys.stdin, sys.stdout)

@@ -67,6 +67,13 @@ class Jobs:
         with self._lock:
             return [job.shown() for job in reversed(self._jobs.values())]
 
+    def promised(self) -> list[Path]:
+        """The folders of jobs that wait or run, which may not be there yet."""
+        with self._lock:
+            return [
+                self.studio.root / job.folder for job in self._jobs.values() if job.status in ("waiting", "running")
+            ]
+
     def add(
         self, what: str, title: str, words: list[str], folder: Path, *, fine: tuple[int, ...] = (0,)
     ) -> dict[str, Any]:

@@ -8,10 +8,11 @@ import { savePng } from "./save.js";
 const dots = (n) => n >= 10;
 
 // curves({x: {name, unit}, y: {name, unit}, log, height, label, onZoom(from, to), onPick(key)}) ->
-// {node, draw(series, {from, to}), log(on), point(key), end()}. series: [{key, name, number, x, low, mean, high, faint}]; `number` chooses color
+// {node, draw(series, {from, to}), axes(x, y, label), log(on), point(key), end()}. series: [{key, name, number, x, low, mean, high, faint}]; `number` chooses color
 // and dashes; low and high may be missing. onZoom(null, null) asks for everything.
 export function curves(options) {
   const stage = new Stage({ height: options.height ?? 320, label: options.label ?? "" });
+  const keys = () => `${options.label ?? "Curves"}: arrows read values, plus and minus zoom, Escape shows everything`;
   const tip = h("div", { class: "tip", hidden: true });
   const caption = h("figcaption");
   const numbers = h("div", { class: "behind", hidden: true });
@@ -21,7 +22,7 @@ export function curves(options) {
     h("button", { type: "button", class: "plain", onclick: () => options.onZoom?.(null, null), title: "Show everything (Esc)" }, "all"),
     h("button", { type: "button", class: "plain", onclick: toggleNumbers, title: "The numbers as a table" }, "numbers"),
     h("button", { type: "button", class: "plain", onclick: () => savePng(node, options.y.name), title: "Save this picture" }, "PNG"));
-  const area = h("div", { class: "area", tabindex: 0, role: "group", "aria-label": `${options.label ?? "Curves"}: arrows read values, plus and minus zoom, Escape shows everything` }, stage.node, tip);
+  const area = h("div", { class: "area", tabindex: 0, role: "group", "aria-label": keys() }, stage.node, tip);
   const node = h("figure", { class: "plot" }, tools, area, caption, numbers);
   let series = [], range = {}, log = Boolean(options.log), front = -1, cursor = null, drag = null, place = null;
 
@@ -51,9 +52,11 @@ export function curves(options) {
     const room = log ? 1 : (high - low) * 0.04;
     const across = scale(from, to), up = scale(log ? low : low - room, log ? high : high + room, log);
     stage.frame({ ...options.x, scale: across }, { ...options.y, scale: up });
-    const sharp = stage.canvas.width / stage.box.width || 1;
-    place = { x: (value) => across.at(value) * stage.canvas.width, y: (value) => (1 - up.at(log ? Math.max(value, up.low) : value)) * stage.canvas.height, sharp };
-    for (const one of series) one.color = hue(one.number);
+    const sharp = stage.canvas.width / stage.box.width || 1, { width, height } = stage.canvas;
+    const bottom = up.low, rise = height / (log ? Math.log10(up.high / bottom) : up.high - bottom);
+    place = { x: (value) => across.at(value) * width, y: log ? (value) => height - rise * Math.log10(Math.max(value, bottom) / bottom) : (value) => height - rise * (value - bottom), sharp };
+    const hues = Array.from({ length: 10 }, (_, n) => hue(n));
+    for (const one of series) one.color = hues.at(one.number % 10);
     ink(stage.canvas, series, place, front);
     if (!numbers.hidden) fillNumbers();
     mark();
@@ -170,9 +173,16 @@ export function curves(options) {
     fill(numbers, h("table", {}, h("thead", {}, h("tr", {}, ["curve", `last ${options.x.name}`, "last", "smallest", "largest"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
   }
 
+  // What the axes are: what is drawn next has them.
+  function axes(x, y, label) {
+    Object.assign(options, { x, y, label });
+    stage.svg.setAttribute("aria-label", label);
+    area.setAttribute("aria-label", keys());
+  }
+
   stage.onresize = () => { if (node.isConnected) redraw(); };
   return {
-    node, caption, draw,
+    node, caption, draw, axes,
     say: (sentence) => { caption.textContent = sentence; },
     log: (on) => { log = on; redraw(); },
     point: (key) => { const n = series.findIndex((one) => one.key === key); if (n !== front && place) { front = n; cursor = null; ink(stage.canvas, series, place, front); mark(); } },

@@ -17,7 +17,9 @@ export function ink(canvas, series, place, front = -1) {
   }
   const image = context.createImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer);
-  for (const n of order) if (n !== front) pixelsOf(pixels, canvas, series[n], place, front >= 0);
+  const columns = new Map();  // of the places on the x axis, which curves of one answer share
+  for (const { x } of series) if (!columns.has(x)) columns.set(x, Int32Array.from(x, (value) => Math.round(place.x(value))));
+  for (const n of order) if (n !== front) pixelsOf(pixels, canvas, series[n], columns.get(series[n].x), place.y, front >= 0);
   context.putImageData(image, 0, 0);
   if (front >= 0) paths(context, series[front], place, true, false, true);
 }
@@ -69,15 +71,15 @@ function pieces(values) {
 }
 
 // The mean as a solid run of pixels in each column, the ends of the band as faint dots.
-function pixelsOf(pixels, { width, height }, one, place, faded) {
+function pixelsOf(pixels, { width, height }, one, columns, y, faded) {
   const solid = packed(one.color, faded || one.faint ? 70 : 255), faint = packed(one.color, faded ? 40 : 110);
   let before = -1, level = 0;
   for (let i = 0; i < one.mean.length; i += 1) {
     if (Number.isNaN(one.mean[i])) continue;
-    const column = Math.round(place.x(one.x[i])), row = Math.round(place.y(one.mean[i]));
+    const column = columns[i], row = Math.round(y(one.mean[i]));
     if (one.low && column >= 0 && column < width) {
-      dot(pixels, width, height, column, Math.round(place.y(one.low[i])), faint);
-      dot(pixels, width, height, column, Math.round(place.y(one.high[i])), faint);
+      dot(pixels, width, height, column, Math.round(y(one.low[i])), faint);
+      dot(pixels, width, height, column, Math.round(y(one.high[i])), faint);
     }
     if (before >= 0) {
       const across = Math.max(1, column - before);
@@ -86,7 +88,7 @@ function pixelsOf(pixels, { width, height }, one, place, faded) {
         if (at < 0 || at >= width || (one.dashed && (at >> 3) & 1)) continue;
         const here = Math.round(level + ((row - level) * step) / across), next = Math.round(level + ((row - level) * (step + 1)) / across);
         const top = Math.max(0, Math.min(here, next)), bottom = Math.min(height - 1, Math.max(here, next));
-        for (let y = top, p = top * width + at; y <= bottom; y += 1, p += width) pixels[p] = solid;
+        for (let p = top * width + at, last = bottom * width + at; p <= last; p += width) pixels[p] = solid;
       }
     }
     before = column;

@@ -68,8 +68,10 @@ class Session:
         with self.changed:
             self.changed.wait_for(lambda: self.scene is not None or self.over, PATIENCE)
         if self.scene is None:
+            died = "the session has died before it began: the studio's terminal says why"
+            said = self.refusal or (died if self.over else "the session did not begin in time")
             self.end()
-            raise UsageError(self.refusal or "the session did not begin in time")
+            raise UsageError(said)
         return self.scene
 
     def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:

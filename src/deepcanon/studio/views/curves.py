@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from deepcanon.core.errors import UsageError
-from deepcanon.studio.columns import BLOCK, PLACES, Columns, Floats, cache_of, columns_of, record_of, summary
+from deepcanon.studio.columns import BLOCKS, PLACES, Columns, Floats, cache_of, columns_of, record_of
 
 SMALL = 2**16
 """A log of so many bytes is read as a whole rather than sketched."""
@@ -105,27 +105,32 @@ class Source:
         points: Callable[[], tuple[Floats, Floats]],
         ends: tuple[float, float],
         rows: int,
-        columns: tuple[Floats, Floats] | None,
+        blocks: Callable[[int], tuple[Floats, Floats]] | None,
         sketched: bool,
     ) -> None:
-        self.points, self.rows, self.sketched = points, rows, sketched
-        empty: tuple[Floats, Floats] = np.empty((0, 1)), np.empty((0, 4))
-        self.starts, self.blocks = columns or empty
+        self.points, self.rows, self.blocks, self.sketched = points, rows, blocks, sketched
         self.begin, self.end = float(ends[0]), float(ends[1])
 
     @classmethod
     def of(cls, folder: Path, caches: Path, kind: str, name: str, against: str, lines: int) -> Source | None:
         """The curve of a run; none if it has no such."""
-        log = folder / "log.jsonl"
+        log = f"{folder}/log.jsonl"
         columns = Columns.open(cache_of(folder, caches))
         try:
-            if columns is not None and columns.offset <= log.stat().st_size and columns.has(kind, name):
+            status = os.stat(log)
+            if columns is not None and columns.offset <= status.st_size and columns.has(kind, name):
                 rows, range_ = columns.kinds[kind].rows, columns.kinds[kind].ranges
-                part = partial(columns.values, kind)
-                blocks = columns.blocks(kind, against), columns.blocks(kind, name)
-                return cls(lambda: (part(against), part(name)), range_[against], rows, blocks, False) if rows else None
-            status = log.stat()
-            columns_by_kind, whole = _sketched(log, status.st_size, status.st_mtime_ns, lines)
+                part, block = partial(columns.values, kind), partial(columns.blocks, kind)
+                if not rows:
+                    return None
+                return cls(
+                    lambda: (part(against), part(name)),
+                    range_[against],
+                    rows,
+                    lambda size: (block(against, size), block(name, size)),
+                    False,
+                )
+            columns_by_kind, whole = _sketched(Path(log), status.st_size, status.st_mtime_ns, lines)
         except OSError:
             return None
         found = columns_by_kind.get(kind, {})
@@ -136,16 +141,15 @@ class Source:
 
     def reduced(self, edges: Floats) -> Floats:
         """The smallest, mean and largest value in each bucket, NaN where there is none."""
-        starts = self.starts[:, 0]
-        first, last = np.searchsorted(starts, edges[[0, -1]])
-        if last - first >= 2 * (len(edges) - 1):
-            rest = len(self.blocks) * BLOCK  # the last records, which do not fill a block yet
-            blocks = self.blocks
-            if rest < self.rows:
-                places, values = self.points()
-                starts = np.append(starts, places[rest])
-                blocks = np.concatenate([blocks, summary(values[None, rest:])])
-            return _buckets(np.searchsorted(starts, edges), *blocks.T)
+        fewest = 2 * (len(edges) - 1)
+        for size in reversed(BLOCKS):
+            if self.blocks is None or self.rows // size < fewest:
+                continue
+            starts, blocks = self.blocks(size)
+            starts = starts[:, 0]
+            first, last = np.searchsorted(starts, edges[[0, -1]])
+            if last - first >= fewest:
+                return _buckets(np.searchsorted(starts, edges), *blocks.T)
         places, values = self.points()
         low, high = np.searchsorted(places, edges[[0, -1]])
         values = values[low:high].astype(np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from deepcanon.studio.plain import is_plain
 FOLDER = "looks"
 """Where the doctor's report of a run is, in the run's own folder."""
 FILE = "doctor.json"
+_PLAIN = re.compile(r"[^A-Za-z0-9_.-]")
+"""Letters that the folder of a new run cannot have, though one of a user's may."""
 
 
 class Verdict(TypedDict):
@@ -101,7 +104,7 @@ def training_after(run: Path, verdict: int) -> dict[str, Any]:
         "settings": _options(settings),
         "data": info["data"]["name"],
         "reading": _options(info["data"]["reading"]),
-        "folder": f"{run.name}-again",
+        "folder": f"{_PLAIN.sub('-', run.name).lstrip('-.')[:70] or 'run'}-again",
     }
 
 

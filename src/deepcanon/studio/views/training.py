@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -20,6 +20,9 @@ from deepcanon.studio.studio import Studio
 FILES_OF_READING = ("nodes",)
 """Reading options whose value is a file: one of those that were named when the studio was started."""
 COMPARE_OPTIONS = {"seeds", "budget", "epochs", "baselines", "cost", "learning_curve"}
+TRAINING = ("model", "data", "folder", "arguments", "settings", "reading", "doctor", "film")
+COMPARISON = ("models", "data", "folder", "options", "reading")
+"""What a page can say of a training and of a comparison."""
 MOST_MODELS = 50
 _FORMS = re.compile(r"(:[\w=,.+-]+)*")
 """Forms of data after their name, which name no file."""
@@ -87,6 +90,7 @@ def _field(name: str, kind: Any, setting: Any) -> dict[str, Any]:
 
 def train_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Path]:
     """The words of the command that trains what a page asks for, and the folder of the run."""
+    _check_keys(asked, TRAINING)
     name = _catalogue_name(asked.get("model"))
     arguments = _arguments(studio, name, checked_options(asked.get("arguments", {})))
     settings = checked_options(asked.get("settings", {}))
@@ -98,7 +102,7 @@ def train_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Pa
             del settings[option]
     data = data_word(studio, asked.get("data"), reading)
     _check_values(name, arguments, settings)
-    folder = free(studio.root / _folder_name(asked.get("folder") or name))
+    folder = free(studio.root / _folder_name(asked.get("folder") or name), studio.jobs.promised())
     words = ["train", name, *([f"--data={data}"] if data else []), f"--out={folder}", *as_words(reading)]
     watching = [f"--{name}" for name in ("doctor", "film") if asked.get(name) is True]
     return [*words, *as_words(settings), *as_words(arguments), *watching, "--json"], folder
@@ -106,6 +110,7 @@ def train_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Pa
 
 def compare_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], Path]:
     """The words of the command that compares what a page asks for, and the folder of the report."""
+    _check_keys(asked, COMPARISON)
     models = asked.get("models", [])
     if not isinstance(models, list) or len(models) > MOST_MODELS:
         raise UsageError(f"models is a list of at most {MOST_MODELS} names")
@@ -118,9 +123,14 @@ def compare_words(studio: Studio, asked: Mapping[str, Any]) -> tuple[list[str], 
     options = checked_options(asked.get("options", {}))
     if unknown := sorted(options.keys() - COMPARE_OPTIONS):
         raise UsageError(f"compare has no option {unknown[0]!r}; {did_you_mean(unknown[0], sorted(COMPARE_OPTIONS))}")
-    folder = free(studio.root / _folder_name(asked.get("folder") or "comparison"))
+    folder = free(studio.root / _folder_name(asked.get("folder") or "comparison"), studio.jobs.promised())
     words = ["compare", *models, f"--data={data}", f"--out={folder}", *as_words(reading)]
     return [*words, *as_words({name: value for name, value in options.items() if value is not False}), "--json"], folder
+
+
+def _check_keys(asked: Mapping[str, Any], known: Collection[str]) -> None:
+    for key in asked.keys() - {"what", *known}:
+        raise UsageError(f"nobody knows {key!r:.60} here; {did_you_mean(key, sorted(known))}")
 
 
 def _check_candidate(model: Any) -> None:

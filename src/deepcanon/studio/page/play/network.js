@@ -35,13 +35,14 @@ export function network({ onEdit, onUnit }) {
     canvases = new Map();
     const readsPlane = layers[0].inputs === 2;
     columns = [...(readsPlane ? [{ layer: -1, count: 2 }] : []), ...layers.map((layer, l) => ({ layer: l, count: layer.maps.length }))];
-    const tallest = Math.max(...columns.map((column) => column.count)), step = Math.max(104, Math.min(170, (node.clientWidth - SIZE - 64) / Math.max(1, columns.length - 1)));
+    const tallest = Math.max(...columns.map((column) => column.count)), step = Math.max(84, Math.min(170, (node.clientWidth - SIZE - 64) / Math.max(1, columns.length - 1)));
+    const space = Math.min(SIZE + 60, step - 4);  // of a layer's name
     const height = FIRST + tallest * (SIZE + GAP) + 18;
     board.style.setProperty("height", `${height}px`);
     board.style.setProperty("width", `${(columns.length - 1) * step + SIZE + 60}px`);
     columns.forEach((column, c) => { column.x = 30 + c * step; column.top = FIRST + ((tallest - column.count) * (SIZE + GAP)) / 2; });
     fill(room, columns.flatMap((column) => [
-      h("span", { class: "layer-name", title: layers[column.layer]?.name, style: { left: `${column.x - 30}px`, width: `${SIZE + 60}px` } }, column.layer < 0 ? "inputs" : nameOf(layers[column.layer])),
+      h("span", { class: "layer-name", title: layers[column.layer]?.name, style: { left: `${column.x + (SIZE - space) / 2}px`, width: `${space}px` } }, column.layer < 0 ? "inputs" : nameOf(layers[column.layer])),
       ...Array.from({ length: column.count }, (_, u) => unit(column, u)),
     ]));
   }

@@ -94,7 +94,7 @@ function reporting(id) {
     event.currentTarget.disabled = true;
     try { fill(room, h("iframe", { class: "graph", sandbox: "allow-scripts", title: "The report", src: (await post(`/api/comparisons/${id}/report`)).address })); } catch (error) { fill(room, h("p", { class: "refusal" }, error.message)); }
   };
-  return h("div", { class: "live-only" }, h("button", { type: "button", onclick: open }, "Show the whole report"), room);
+  return h("div", { class: "live-only whole-report" }, h("button", { type: "button", onclick: open }, "Show the whole report"), room);
 }
 
 function starter(go) {

@@ -15,14 +15,17 @@ import { table } from "../table.js";
 export const title = "Runs";
 
 const MOST = 300;  // curves at once
+const MOST_BUCKETS = 60_000;  // of all curves together: many need not be as fine as few, and no spike is lost in a wide one
 const MOST_DIFFERENT = 12;  // runs whose settings are put side by side
 
 export async function mount(root, state, go) {
   const now = { show: "", against: "step", log: "", from: "", to: "", find: "", group: "", hide: "", sort: "-created", diff: "", ...state };
   const runs = new Map();
-  let plot = null, waiting = null, unread = 0, ended = false, loading = false, again = false;
+  let plot = null, waiting = null, telling = null, unread = 0, ended = false, loading = false, again = false;
 
-  const set = (change) => { Object.assign(now, change); go(Object.fromEntries(Object.entries(now).map(([key, value]) => [key, value === "step" && key === "against" ? "" : value])), { quiet: true }); };
+  // The address follows after what the change asks for is on its way: the browser takes its time for it.
+  const set = (change) => { Object.assign(now, change); clearTimeout(telling); telling = setTimeout(tell); };
+  const tell = () => go(Object.fromEntries(Object.entries(now).map(([key, value]) => [key, value === "step" && key === "against" ? "" : value])), { quiet: true });
   const hidden = () => new Set(now.hide ? now.hide.split(".") : []);
   const found = () => [...runs.values()].filter((run) => matches(run, now.find));
   const drawn = () => { const out = hidden(); return found().filter((run) => !out.has(run.id)).slice(0, MOST); };
@@ -41,8 +44,8 @@ export async function mount(root, state, go) {
     h("div", { class: "beside" }, list, side), apart);
 
   // The curves: which, against what, on which scale.
-  const which = h("select", { "aria-label": "Curve", onchange: () => { set({ show: which.value, from: "", to: "" }); makePlot(); } });
-  const against = h("select", { "aria-label": "Against", onchange: () => { set({ against: against.value, from: "", to: "" }); makePlot(); } }, ["step", "seconds"].map((each) => h("option", { value: each, selected: each === now.against }, each)));
+  const which = h("select", { "aria-label": "Curve", onchange: () => { set({ show: which.value, from: "", to: "" }); load(); } });
+  const against = h("select", { "aria-label": "Against", onchange: () => { set({ against: against.value, from: "", to: "" }); load(); } }, ["step", "seconds"].map((each) => h("option", { value: each, selected: each === now.against }, each)));
   const log = h("input", { type: "checkbox", checked: Boolean(now.log), onchange: () => { set({ log: log.checked ? "1" : "" }); plot?.log(log.checked); } });
   const place = h("div");
   const legend = h("ul", { class: "legend" });
@@ -51,15 +54,15 @@ export async function mount(root, state, go) {
   const rows = table({ columns: [], key: (run) => run.id, sort: now.sort, onSort: (sort) => set({ sort }), row: (run) => ({ onpointerenter: () => plot?.point(now.group ? null : run.id), class: hidden().has(run.id) ? "off" : "" }) });
   list.append(rows.node);
 
-  const color = (run) => [...runs.keys()].indexOf(run.id);
+  // The number of each run's color: its own, or that of its group.
+  const colors = () => new Map(now.group ? grouped(drawn(), now.group).flatMap((each, n) => each.runs.map((run) => [run.id, n])) : [...runs.keys()].map((id, n) => [id, n]));
   function columns() {
-    const names = measures(found());
+    const names = measures(found()), numbers = colors();
     const measured = (run, name) => run.test[name] ?? run.valid[name];
     return [
-      { name: "shown", title: "", plain: true, cell: (run) => h("label", { class: "swatch", style: { "--swatch": hue(color(run)) } }, h("input", { type: "checkbox", checked: !hidden().has(run.id), "aria-label": `show ${run.name}`, onchange: () => toggle(run.id) })) },
+      { name: "shown", title: "", plain: true, cell: (run) => h("label", { class: "swatch", style: { "--swatch": numbers.has(run.id) ? hue(numbers.get(run.id)) : "transparent" } }, h("input", { type: "checkbox", checked: !hidden().has(run.id), "aria-label": `show ${run.name}`, onchange: () => toggle(run.id) })) },
       { name: "name", title: "run", cell: (run) => [h("a", { class: "name", href: `#/run?id=${run.id}` }, run.name), run.tags.map((tag) => h("span", { class: "tag" }, tag)), run.model ? h("small", { class: "note line" }, `${run.model} on ${run.data}`) : null, run.note ? h("small", { class: "note line" }, run.note.slice(0, 80)) : null, run.problem ? h("small", { class: "problem" }, run.problem) : null], value: (run) => run.name },
-      { name: "status", title: "status", cell: (run) => [h("span", { class: `badge ${run.status}` }, run.status), actions(run)], value: (run) => run.status },
-      { name: "epoch", title: "epoch", numeric: true, hint: "How far it has come", cell: (run) => (run.epoch ? `${run.epoch}${run.epochs ? ` of ${run.epochs}` : ""}` : "–"), value: (run) => run.epoch },
+      { name: "status", title: "status", hint: "Whether it trains, and how far it has come", cell: (run) => [h("span", { class: `badge ${run.status}` }, run.status), actions(run), run.epoch ? h("small", { class: "note line" }, `epoch ${run.epoch}${run.epochs ? ` of ${run.epochs}` : ""}`) : null], value: (run) => run.status },
       { name: "loss", title: "loss", numeric: true, hint: "The last training loss", cell: (run) => number(run.loss), value: (run) => run.loss },
       ...names.map((name) => ({ name, title: name.replaceAll("_", " "), numeric: true, hint: "On test data; while it trains, on validation data", cell: (run) => h("span", { class: name in run.test ? "" : "note" }, number(measured(run, name))), value: (run) => measured(run, name) })),
       { name: "created", title: "begun", hint: "When it was begun, and how long it has trained", cell: (run) => [run.created ? new Date(run.created).toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : "–", h("small", { class: "note line" }, seconds(run.seconds))], value: (run) => run.created || null },
@@ -108,9 +111,10 @@ export async function mount(root, state, go) {
         h("tbody", {}, names.map((name) => h("tr", {}, h("th", { scope: "row" }, name), compared.map((run) => h("td", {}, String(run.settings[name] ?? "–")))))))) : null);
   }
 
+  const axes = () => [{ name: now.against === "step" ? "step" : "time", unit: now.against === "step" ? "" : "s" }, axisOf(now.show), `Curves of ${axisOf(now.show).name}`];
   function makePlot() {
-    plot?.end();
-    plot = curves({ x: { name: now.against === "step" ? "step" : "time", unit: now.against === "step" ? "" : "s" }, y: axisOf(now.show), log: Boolean(now.log), height: 380, label: `Curves of ${axisOf(now.show).name}`,
+    const [x, y, label] = axes();
+    plot = curves({ x, y, label, log: Boolean(now.log), height: 380,
       onZoom: (from, to) => { set({ from: from === null ? "" : String(Number(from.toPrecision(6))), to: to === null ? "" : String(Number(to.toPrecision(6))) }); load(); },
       onPick: (key) => { if (runs.has(key)) location.hash = `#/run?id=${key}`; } });
     fill(place, plot.node);
@@ -137,22 +141,24 @@ export async function mount(root, state, go) {
     const chosen = drawn();
     const zoom = now.from !== "" ? { from: Number(now.from), to: Number(now.to) } : {};
     const groups = now.group ? grouped(chosen, now.group) : null;
-    const width = Math.max(100, Math.min(Math.round((place.clientWidth || 700) * (window.devicePixelRatio || 1)), chosen.length > 60 ? 600 : 1500));
+    const width = Math.max(100, Math.min(Math.round((place.clientWidth || 700) * (window.devicePixelRatio || 1)), 1500, Math.round(MOST_BUCKETS / chosen.length)));
     const want = { name: now.show, against: now.against, width, ...zoom };
     if (!chosen.length) { plot.draw([], {}); plot.say("No run is shown."); fill(legend); return; }
     try {
       const single = groups && chosen.length > 24 ? null : await getCurves({ ...want, runs: chosen.map((run) => run.id) });
       const together = groups ? await getCurves({ ...want, groups: groups.map((each) => each.runs.map((run) => run.id)) }) : null;
       if (ended || want.name !== now.show || want.against !== now.against) return;
-      const of = new Map(groups?.flatMap((each, n) => each.runs.map((run) => [run.id, n])));
+      const numbers = colors();
       const series = [
-        ...(single ? single.curves.map((curve, n) => ({ key: single.head.runs[n], name: runs.get(single.head.runs[n])?.name ?? "", number: groups ? of.get(single.head.runs[n]) : color({ id: single.head.runs[n] }), faint: Boolean(groups), ...curve, ...(groups ? { low: undefined, high: undefined } : {}) })) : []),
+        ...(single ? single.curves.map((curve, n) => ({ key: single.head.runs[n], name: runs.get(single.head.runs[n])?.name ?? "", number: numbers.get(single.head.runs[n]) ?? 0, faint: Boolean(groups), ...curve, ...(groups ? { low: undefined, high: undefined } : {}) })) : []),
         ...(together ? together.curves.map((curve, n) => ({ key: `group ${n}`, name: groups[n].title, number: n, dashed: false, ...curve })) : []),
       ];
       const head = (single ?? together).head;
+      plot.axes(...axes());  // the picture stays as it is until another curve is there
       plot.draw(series, zoom);
       plot.say(sentence(series.filter((one) => !one.faint), head.sketched.length));
-      fill(legend, (groups ? groups.map((each, n) => [n, each.title]) : series.length <= 12 ? series.map((one) => [one.number, one.name]) : []).map(([n, words]) => h("li", { style: { "--swatch": hue(n) } }, words)));
+      const named = series.filter((one) => !one.faint && one.mean.some((value) => !Number.isNaN(value)));
+      fill(legend, (groups || named.length <= 12 ? named : []).map((one) => [one.number, one.name]).map(([n, words]) => h("li", { style: { "--swatch": hue(n) } }, words)));
       root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
       root.dataset.sketched = String(head.sketched.length);
     } catch (error) {
@@ -187,5 +193,5 @@ export async function mount(root, state, go) {
     unread = news.unread;
     soon();
   }), listen("hello", async () => { for (const run of (await get("/api/runs")).runs) runs.set(run.id, run); soon(); })];
-  return () => { ended = true; clearTimeout(waiting); for (const stop of [...stops, jobs.end]) stop(); plot?.end(); };
+  return () => { ended = true; clearTimeout(waiting); clearTimeout(telling); for (const stop of [...stops, jobs.end]) stop(); plot?.end(); };
 }
