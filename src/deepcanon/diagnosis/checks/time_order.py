@@ -7,8 +7,9 @@ splits, or rises from each row to the next. With such a column a target of the f
 so are held-out targets, more than half of them, among the inputs of training rows. Without one, the order of the rows
 is taken for that of time, and both are suspicions. So is a split across time while the nearest training row in time
 tells the target of a held-out one (more than half of what is above chance): the score says how well gaps are filled in,
-not how well the future is predicted. Lagged targets that were scaled apart from the targets are not seen. Kapoor and
-Narayanan, Leakage and the reproducibility crisis, 2023, https://doi.org/10.1016/j.patter.2023.100804.
+not how well the future is predicted. Targets that were scaled apart from the feature that holds them are
+found as well: it is a multiple of the target so many rows later, and of none before. Kapoor and Narayanan, Leakage and
+the reproducibility crisis, 2023, https://doi.org/10.1016/j.patter.2023.100804.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from torch import Tensor
 
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.rows import labels_of, real_rows, rows_of
+from deepcanon.diagnosis.rows import labels_of, real_rows, rows_of, standardized
 
 STAGE, PLACE = "data", 55
 STOPS = False
 
 LEAST, DIFFERENT, LAGGED, HALF = 50, 0.9, 0.9, 0.5
+FURTHEST = 24
+"""Lags of so many rows are tried."""
+EXACT = 1e-6
+"""What a multiple leaves at most of the variance of a feature: less than measured numbers ever do."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -37,7 +42,11 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     time = _time_column([rows, *(each for each, _ in others.values())])
     patient.note(time_column=-1 if time is None else time)
     if patient.task == "targets" and len(y.unique()) >= DIFFERENT * len(y):
-        yield from _of_the_future(rows, y, time)
+        ahead = list(_of_the_future(rows, y, time))
+        if time is not None and not ahead:
+            everything = [(rows, y), *others.values()]
+            ahead = list(_scaled_apart(*(torch.cat(each) for each in zip(*everything, strict=True)), time))
+        yield from ahead
         for name, (_, targets) in others.items():
             yield from _held_out_among_inputs(patient, rows, targets, name, time)
     if time is not None:
@@ -78,6 +87,31 @@ def _of_the_future(rows: Tensor, y: Tensor, time: int | None) -> Iterator[Diagno
                 where=f"feature {feature}",
                 confirmed_by="exact: equal numbers, later in time" if time is not None else "",
                 grade="fault" if time is not None else "suspicion",
+            )
+            return
+
+
+def _scaled_apart(rows: Tensor, y: Tensor, time: int) -> Iterator[Diagnosis]:
+    """Features that are multiples of the target so many rows later, of all rows in the order of their times."""
+    order = rows[:, time].argsort()
+    rows, y = rows[order], y[order]
+    if len(rows) < LEAST + 2 * FURTHEST:
+        return
+    lags = range(-FURTHEST, FURTHEST + 1)
+    middle = rows[FURTHEST : len(rows) - FURTHEST]
+    later = torch.stack([y[FURTHEST + lag : len(y) - FURTHEST + lag] for lag in lags], 1)
+    left = 1 - (standardized(middle).T @ standardized(later) / len(middle)).square()
+    left[time] = 1.0
+    known = (left <= EXACT).nonzero().tolist()
+    for feature in sorted({feature for feature, _ in known}):
+        found = [lags[at] for here, at in known if here == feature]
+        if min(found) > 0:  # a series that repeats has the same target before
+            yield Diagnosis(
+                cause="time leakage",
+                evidence={"ahead": min(found), "variance_left": float(left[feature].min())},
+                advice="leave this feature out, or shift it the other way: it holds targets of later rows",
+                where=f"feature {feature}",
+                confirmed_by="exact: a multiple of the target, later in time",
             )
             return
 
