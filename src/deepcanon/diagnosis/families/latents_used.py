@@ -162,7 +162,8 @@ def divergence_by_data(criterion: Callable[..., Tensor], model: nn.Module, batch
     if not float(curvature.max()) > 0:
         return None
     pulls = gradients.flatten(1).double()[:, curved] / curvature[curved].sqrt()
-    gain = len(pulls) * float(torch.linalg.matrix_norm(pulls - pulls.mean(0), 2)) ** 2
+    spread = float(torch.linalg.matrix_norm(pulls - pulls.mean(0), 2)) ** 2
+    gain = spread * len(pulls) ** 2 / max(1, len(pulls) - 1)
     heavier = float(loss(constant, 1.0)[0].detach()) - float(value.detach())
     weight = heavier / (0.5 * zeros.shape[1])
     return weight / gain if gain > FEW else None
