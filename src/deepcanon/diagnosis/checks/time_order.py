@@ -3,13 +3,14 @@
 Measured, of rows of features: whether a feature holds, bit for bit, the targets of other rows (a lagged target), in at
 least nine of ten rows, and whether these rows come later; whether held-out targets stand in a feature of training rows;
 and where held-out rows lie in time. A column is taken for the time if it never repeats and is equally spaced over all
-splits, or rises from each row to the next. With such a column a target of the future among the inputs is a fault, and
-so are held-out targets, more than half of them, among the inputs of training rows. Without one, the order of the rows
-is taken for that of time, and both are suspicions. So is a split across time while the nearest training row in time
-tells the target of a held-out one (more than half of what is above chance): the score says how well gaps are filled in,
-not how well the future is predicted. Targets that were scaled apart from the feature that holds them are
-found as well: it is a multiple of the target so many rows later, and of none before. Kapoor and Narayanan, Leakage and
-the reproducibility crisis, 2023, https://doi.org/10.1016/j.patter.2023.100804.
+splits, or rises from each row to the next. With such a column a target of the future among the inputs is a fault;
+without one, the order of the rows is taken for that of time, and it is a suspicion. Held-out targets, more than half of
+them, among the inputs of training rows are a fault either way: windows of a series that were split at random. A split
+across time is a suspicion where the nearest training row in time tells the target of a held-out one (more than half of
+what is above chance): the score says how well gaps are filled in, not how well the future is predicted. Targets that
+were scaled apart from the feature that holds them are found as well: it is a multiple of the target so many rows later,
+and of none before. Kapoor and Narayanan, Leakage and the reproducibility crisis, 2023,
+https://doi.org/10.1016/j.patter.2023.100804.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             ahead = list(_scaled_apart(*(torch.cat(each) for each in zip(*everything, strict=True)), time))
         yield from ahead
         for name, (_, targets) in others.items():
-            yield from _held_out_among_inputs(patient, rows, targets, name, time)
+            yield from _held_out_among_inputs(patient, rows, targets, name)
     if time is not None:
         for name, (other, targets) in others.items():
             yield from _across_time(patient, (rows[:, time], y), (other[:, time], targets), name)
@@ -116,9 +117,7 @@ def _scaled_apart(rows: Tensor, y: Tensor, time: int) -> Iterator[Diagnosis]:
             return
 
 
-def _held_out_among_inputs(
-    patient: Patient, rows: Tensor, targets: Tensor, name: str, time: int | None
-) -> Iterator[Diagnosis]:
+def _held_out_among_inputs(patient: Patient, rows: Tensor, targets: Tensor, name: str) -> Iterator[Diagnosis]:
     shares = torch.stack([torch.isin(targets, rows[:, feature]).double().mean() for feature in range(rows.shape[1])])
     share = float(shares.max())
     patient.note(**{f"{name}_targets_among_inputs": share})
@@ -128,8 +127,7 @@ def _held_out_among_inputs(
             evidence={"share_of_held_out_targets": share},
             advice="split by time: train on the rows before a date, and hold out those after it",
             where=f"feature {int(shares.argmax())} of train holds targets of {name}",
-            confirmed_by="exact: equal numbers" if time is not None else "",
-            grade="fault" if time is not None else "suspicion",
+            confirmed_by="exact: equal numbers",
         )
 
 
