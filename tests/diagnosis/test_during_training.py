@@ -69,6 +69,16 @@ def test_updates_that_are_too_small_are_named() -> None:
     assert [finding.cause for finding in doctor.findings] == ["updates too small"]
 
 
+def test_a_training_too_short_for_many_looks_is_judged_at_its_end() -> None:
+    doctor = Doctor(share=0.0)
+    with pytest.raises(DivergenceError):
+        trained(mlp(), [doctor], epochs=2, optimizer="sgd", lr=1e5)
+    assert [finding.cause for finding in doctor.findings] == ["the loss blows up"]
+    few = always()
+    trained(mlp(), [few], steps=40, lr=1e-8)
+    assert [finding.cause for finding in few.findings] == ["updates too small"]
+
+
 def test_values_that_are_not_finite_are_named_before_the_training_ends() -> None:
     class Poison(dc.Observer):
         def step(self, trainer: Any, terms: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from typing_extensions import TypedDict
 
-from deepcanon.core import Terms
+from deepcanon.core import DivergenceError, Terms
 from deepcanon.core.stored import held_to
 from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.health_report import Diagnosis
@@ -37,6 +38,8 @@ SHARE = 0.015
 """The share of the time of the training that looking may take, of the two percent that are promised."""
 LOOKS = 5
 """After so many looks a symptom counts."""
+OF_LOOKS = ("dead", "saturated", "first_gradient", "largest_update")
+"""What differs so much from step to step that it counts only after these."""
 KEPT = 20
 """So many of the latest looks say what is usual now."""
 EXAMPLES = 1000
@@ -109,6 +112,13 @@ class Doctor(Observer):
         bad = first_not_finite(trainer.model)  # where the training has failed, this is why
         if bad:
             self._warn(trainer, _not_finite(bad, trainer))
+        elif isinstance(sys.exc_info()[1], DivergenceError):
+            self._warn(trainer, _diverged(trainer))
+        elif self.looks < LOOKS:  # a short training: what needs no more than its curve, or is off by far, counts still
+            found = self.numbers(trainer)
+            finding = judged({name: value for name, value in found.items() if name not in OF_LOOKS}, trainer)
+            if finding is not None:
+                self._warn(trainer, finding)
 
     def _due(self, elapsed: float) -> bool:
         """Whether another look fits into the share of the time; before the first, one is taken to cost a step."""
@@ -275,6 +285,16 @@ def _above(found: Mapping[str, Any], name: str) -> bool:
 
 def _below(found: Mapping[str, Any], name: str) -> bool:
     return name in found and found[name] < _limit(name).low
+
+
+def _diverged(trainer: Trainer) -> Diagnosis:
+    return Diagnosis(
+        cause="the loss blows up",
+        evidence={"step": trainer.step, "lr": trainer.lr()},
+        advice=f"lower the learning rate from {trainer.lr():.3g}, or clip the gradient",
+        confirmed_by="exact: the training was broken off",
+        check="during_training",
+    )
 
 
 def _not_finite(name: str, trainer: Trainer) -> Diagnosis:

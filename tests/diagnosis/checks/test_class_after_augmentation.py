@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 import deepcanon as dc
-from tests.diagnosis.checks.plain import CLASSES, X, net
+from tests.diagnosis.checks.plain import CLASSES, CROSS_ENTROPY, X, net
 from tests.diagnosis.checks.plain import causes as causes_of_plain
 from tests.diagnosis.checks.planted import causes, report_of
 
@@ -40,3 +44,15 @@ def test_a_plain_module_that_scrambles_examples_is_named_and_slight_noise_is_fin
     name = "class_after_augmentation"
     assert causes_of_plain(name, Changing(True), (X, CLASSES), steps=150) == ["augmentation changes the class"]
     assert causes_of_plain(name, Changing(False), (X, CLASSES), steps=10) == []
+
+
+@pytest.mark.parametrize("anywhere", [False, True])
+def test_a_step_that_augments_is_judged_by_what_its_model_gets(anywhere: bool) -> None:
+    def step(model: nn.Module, optimizer: Optimizer, batch: Any) -> None:
+        x = batch.x.gather(1, torch.rand(batch.x.shape).argsort(1)) if anywhere else 1.01 * batch.x
+        optimizer.zero_grad()
+        CROSS_ENTROPY(model(x), batch.y).backward()
+        optimizer.step()
+
+    found = causes_of_plain("class_after_augmentation", net(), loss=None, step=step, steps=150 if anywhere else 10)
+    assert found == (["augmentation changes the class"] if anywhere else [])

@@ -87,6 +87,22 @@ def test_the_weights_of_a_plain_loss_are_read_off_it() -> None:
     assert divergence_by_data(lambda outputs, x: outputs[0].exp().sum(), PlainVAE(), Batch(x)) is None
 
 
+def test_the_gain_of_a_latent_of_bits_is_that_of_standardized_residuals() -> None:
+    x = (torch.randn(500, 1, generator=torch.Generator().manual_seed(0)) > 0.5).float().expand(-1, 8)
+
+    def loss(outputs: dict[str, Tensor], x: Tensor) -> Tensor:
+        nats = nn.functional.binary_cross_entropy_with_logits(outputs["logits"], x, reduction="none").sum(1)
+        return elbo((x, outputs["mean"], outputs["log_variance"]), x, weight=12.0) + nats.mean()
+
+    class Named(PlainVAE):
+        def forward(self, x: Tensor) -> Any:
+            again, mean, log_variance = super().forward(x)
+            return {"mean": mean, "log_variance": log_variance, "logits": again}
+
+    # all eight bits are the same one: the largest eigenvalue of their correlations is 8
+    assert divergence_by_data(loss, Named(), Batch(x)) == pytest.approx(12 / 8, rel=1e-2)
+
+
 def test_a_plain_module_is_named_only_if_its_divergence_outweighs_the_data() -> None:
     x = torch.randn(400, 8, generator=torch.Generator().manual_seed(0)) * torch.tensor([3.0] + [0.1] * 7)
     for weight, lr, wanted in (

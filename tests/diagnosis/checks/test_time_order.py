@@ -44,6 +44,10 @@ LATER, NOW, BEFORE = SERIES[2:], SERIES[1:-1].unsqueeze(1), SERIES[:-2]
         (columns(TIME, _NOISE[:COUNT]), AT_RANDOM, 0, 1),  # neighbors in time tell the target
         (columns(BEFORE, _NOISE[:COUNT]), BY_TIME, 0, 0),
         (columns(LATER, _NOISE[:COUNT]), BY_TIME, 0, 1),  # nothing says which way time goes
+        (columns(BEFORE, _NOISE[:COUNT]), AT_RANDOM, 1, 0),  # windows of a series, split at random
+        (columns(TIME, 0.3 * LATER - 1), BY_TIME, 1, 0),  # the next value, scaled apart from the targets
+        (columns(TIME.square(), 0.3 * LATER - 1), BY_TIME, 1, 0),
+        (columns(TIME, 0.3 * BEFORE - 1), BY_TIME, 0, 0),
     ],
 )
 def test_what_is_known_of_the_future_is_seen(x: Tensor, order: Tensor, faults: int, suspicions: int) -> None:

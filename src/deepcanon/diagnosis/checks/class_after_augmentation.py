@@ -3,14 +3,16 @@
 Measured, of models that augment: how often the nearest neighbor of an augmented example among the others has its class,
 next to that of the example as it is and chance. Suspected where less than half of what lies above chance is left; named
 only if a copy without augmentation leaves half of the loss on the examples as they are, for two seeds: of a method its
-null, of a plain module one whose outer module is in evaluation mode. A plain module augments if its first layer gets
-the examples as they are in evaluation mode and others in training mode. A turned 6 is a 9.
+null, of a plain module one whose outer module is in evaluation mode, of a step of one's own one whose model is given
+the examples themselves. A plain module augments if its first layer gets the examples as they are in evaluation mode and
+others in training mode, a step if its model gets others than the step. A turned 6 is a 9.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import torch
@@ -37,26 +39,32 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("there are no classes of examples")
     some = patient.batch(EXAMPLES)
     assert isinstance(some, Labeled)
+    outside = None if method else _changed_outside(patient, some)
     if method:
         with evaluating(model):
             changed = model.augmented(some.x, Generator().manual_seed(0))
     else:
-        changed = _changed_inside(patient, some)
+        changed = _changed_inside(patient, some) if outside is None else outside
     plain, augmented = _agreement(some.x, some), _agreement(changed, some)
     chance = float((torch.bincount(some.y).double() / len(some)).square().sum())
     left = (augmented - chance) / max(plain - chance, 1e-9)
     patient.note(left=left, as_they_are=plain, augmented=augmented)
     if left >= LEFT or plain - chance < 0.1:
         return
-    change = UNCHANGED if method else Change("without augmentation", on_model=_outer_evaluating)
-    without = replace(patient, model=type(model)(model.model, **type(model).null)) if method else patient
+    change, without = UNCHANGED, patient
+    if method:
+        without = replace(patient, model=type(model)(model.model, **type(model).null))
+    elif outside is not None:
+        without = replace(patient, step=_unaugmented(patient.step))
+    else:
+        change = Change("without augmentation", on_model=_outer_evaluating)
     ratios = []
     for seed in range(2):
         losses = []
         for each, changes in ((patient, UNCHANGED), (without, change)):
             course = each.train(patient.reference.asked, seed=seed, change=changes)
             with evaluating(course.model):
-                losses.append(float(each.loss(course.model, some)))
+                losses.append(float((each if outside is None else without).loss(course.model, some)))
         ratios.append(losses[0] / max(losses[1], 1e-9))
     patient.note(loss_by_null=min(ratios))
     if min(ratios) >= FURTHER:
@@ -87,6 +95,39 @@ def _changed_inside(patient: Patient, some: Labeled) -> Tensor:
     if not isinstance(changed, Tensor) or changed.shape != kept.shape or torch.equal(changed, kept):
         raise Skip("examples are not augmented")
     return changed
+
+
+def _changed_outside(patient: Patient, some: Labeled) -> Tensor | None:
+    """What a step of the user's own gives to its model in place of the examples; None where it gives them."""
+    if patient.step is None:
+        return None
+    model, optimizer = patient.twins()
+    given: list[Any] = []
+    hook = model.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0] if inputs else None))
+    patient.call_step(model, optimizer, some, 1)
+    hook.remove()
+    changed = given[0] if given else None
+    if not isinstance(changed, Tensor) or changed.shape != some.x.shape or torch.equal(changed, some.x):
+        return None
+    return changed.detach()
+
+
+def _unaugmented(step: Any) -> Any:
+    """The same step, but that its model is given the examples themselves."""
+
+    @wraps(step)
+    def plain(model: nn.Module, optimizer: Any, batch: Any, *number: int) -> Any:
+        def kept(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+            same = bool(inputs) and isinstance(inputs[0], Tensor) and inputs[0].shape == batch.x.shape
+            return (batch.x, *inputs[1:]) if same else inputs
+
+        hook = model.register_forward_pre_hook(kept)
+        try:
+            return step(model, optimizer, batch, *number)
+        finally:
+            hook.remove()
+
+    return plain
 
 
 def _outer_evaluating(model: nn.Module) -> None:

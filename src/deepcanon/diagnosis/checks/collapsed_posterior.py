@@ -5,7 +5,7 @@ Measured after a trial (or of a run's weights): the information of the best late
 the prior, the largest divergence of a latent. In posterior collapse no latent says anything, and the decoder models the
 data alone; with an unused prior, samples come from where the decoder was never trained. Some inactive latents are
 healthy. A model is a variational one if ``encode`` gives a distribution, or a plain module's outputs are a
-reconstruction, means and log-variances.
+reconstruction, means and log-variances, the reconstruction first or last.
 
 The thresholds are three times outside the range of healthy trainings. A collapse is named only if a trial with a
 fraction of the divergence's weight has the better bound, or, where the terms of the loss are not known, if another seed
@@ -107,7 +107,7 @@ def _confirmed(patient: Patient, batch: AnyBatch, low: float) -> str:
     if patient.criterion is not None:
         ratio = divergence_by_data(patient.criterion, patient.model, batch)
         if ratio is not None and ratio > HEAVY and latents_used(trained(patient, seed=1), batch)["information"] < low:
-            return f"the divergence weighs {ratio:.3g} times what the largest principal component can gain"
+            return f"the divergence weighs {ratio:.3g} times what a first latent can gain"
     return "the run's own weights" if patient.run is not None else ""
 
 

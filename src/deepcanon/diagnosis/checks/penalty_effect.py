@@ -11,7 +11,7 @@ https://cs231n.github.io/neural-networks-3/.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,6 +30,21 @@ FEWEST = 8
 """A matrix of fewer numbers is a multiple of anything."""
 FITTED = 1e-3
 """What a gradient of a penalty leaves at most, where multiples of weights and signs are taken away from it."""
+
+
+class Penalty(NamedTuple):
+    """A penalty on a matrix by its gradient: so many times the weights, and so many times their signs."""
+
+    squares: float
+    signs: float
+    multiple: float
+    """The larger of the two, where each is measured by its share of the gradient."""
+
+    def gradient(self, weight: Tensor) -> Tensor:
+        return self.squares * weight + self.signs * weight.sign()
+
+    def value(self, weight: Tensor) -> float:
+        return float(0.5 * self.squares * weight.square().sum() + self.signs * weight.abs().sum())
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -67,6 +82,22 @@ def _by_argument(patient: Patient, model: Model[Any]) -> Iterator[Diagnosis]:
 
 def _past_outputs(patient: Patient) -> Iterator[Diagnosis]:
     """The gradient that reaches the weights past the outputs, where it is that of a penalty."""
+    penalties = penalties_of(patient)
+    multiples = {name: each.multiple for name, each in penalties.items()}
+    patient.note(penalized=len(multiples))
+    wrong = {name: value for name, value in multiples.items() if value < 0}
+    if wrong:
+        yield Diagnosis(
+            cause="penalty with the wrong sign",
+            evidence={"multiple_of_the_weights": min(wrong.values()), "matrices": len(wrong)},
+            advice="add the penalty to the loss, do not subtract it",
+            where=next(iter(wrong)),
+            confirmed_by="exact: what does not pass through the outputs is a negative multiple of the weights",
+        )
+
+
+def penalties_of(patient: Patient) -> dict[str, Penalty]:
+    """The penalties on weight matrices that the loss of a plain module holds, by the names of the matrices."""
     model = patient.twin().eval()
     kept: list[Any] = []
     hook = model.register_forward_hook(lambda *call: kept.append(call[2]))
@@ -84,25 +115,16 @@ def _past_outputs(patient: Patient) -> Iterator[Diagnosis]:
     if not heard:
         raise Skip("the loss does not depend on the outputs")
     through: Gradients = torch.autograd.grad([o for o, _ in heard], weights, [s for _, s in heard], allow_unused=True)
-    multiples = {}
+    penalties = {}
     for (name, weight), one, other in zip(named, whole, through, strict=True):
         if one is None:
             continue
         direct = one.double() - (0.0 if other is None else other.double())
         if float(direct.norm()) > ROUNDING**0.5 * float(one.norm()):
-            found = _multiple(direct, weight.detach().double())
+            found = _fitted(direct, weight.detach().double())
             if found is not None:
-                multiples[name] = found
-    patient.note(penalized=len(multiples))
-    wrong = {name: value for name, value in multiples.items() if value < 0}
-    if wrong:
-        yield Diagnosis(
-            cause="penalty with the wrong sign",
-            evidence={"multiple_of_the_weights": min(wrong.values()), "matrices": len(wrong)},
-            advice="add the penalty to the loss, do not subtract it",
-            where=next(iter(wrong)),
-            confirmed_by="exact: what does not pass through the outputs is a negative multiple of the weights",
-        )
+                penalties[name] = found
+    return penalties
 
 
 @torch.no_grad()
@@ -115,15 +137,16 @@ def _scattered(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
-def _multiple(gradient: Tensor, weight: Tensor) -> float | None:
-    """The multiple of the weights, or of their signs, that a gradient is; None if it is another function of them."""
+def _fitted(gradient: Tensor, weight: Tensor) -> Penalty | None:
+    """The penalty that has this gradient; None if it is another function of the weights."""
     basis = torch.stack([weight.flatten(), weight.sign().flatten()], 1)
     found = torch.linalg.lstsq(basis, gradient.flatten().unsqueeze(1), driver="gelsd").solution
     rest = float((gradient.flatten() - (basis @ found).flatten()).norm())
     if not rest <= FITTED * float(gradient.norm()):
         return None
     squares, signs = map(float, found.flatten())
-    return squares if abs(squares) * float(weight.norm()) >= abs(signs) * weight.numel() ** 0.5 else signs
+    leads = abs(squares) * float(weight.norm()) >= abs(signs) * weight.numel() ** 0.5
+    return Penalty(squares, signs, squares if leads else signs)
 
 
 def _tensors(output: Any) -> Iterator[Tensor]:

@@ -3,12 +3,14 @@
 Measured, of rows of features: whether a feature holds, bit for bit, the targets of other rows (a lagged target), in at
 least nine of ten rows, and whether these rows come later; whether held-out targets stand in a feature of training rows;
 and where held-out rows lie in time. A column is taken for the time if it never repeats and is equally spaced over all
-splits, or rises from each row to the next. With such a column a target of the future among the inputs is a fault, and
-so are held-out targets, more than half of them, among the inputs of training rows. Without one, the order of the rows
-is taken for that of time, and both are suspicions. So is a split across time while the nearest training row in time
-tells the target of a held-out one (more than half of what is above chance): the score says how well gaps are filled in,
-not how well the future is predicted. Lagged targets that were scaled apart from the targets are not seen. Kapoor and
-Narayanan, Leakage and the reproducibility crisis, 2023, https://doi.org/10.1016/j.patter.2023.100804.
+splits, or rises from each row to the next. With such a column a target of the future among the inputs is a fault;
+without one, the order of the rows is taken for that of time, and it is a suspicion. Held-out targets, more than half of
+them, among the inputs of training rows are a fault either way: windows of a series that were split at random. A split
+across time is a suspicion where the nearest training row in time tells the target of a held-out one (more than half of
+what is above chance): the score says how well gaps are filled in, not how well the future is predicted. Targets that
+were scaled apart from the feature that holds them are found as well: it is a multiple of the target so many rows later,
+and of none before. Kapoor and Narayanan, Leakage and the reproducibility crisis, 2023,
+https://doi.org/10.1016/j.patter.2023.100804.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from torch import Tensor
 
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
-from deepcanon.diagnosis.rows import labels_of, real_rows, rows_of
+from deepcanon.diagnosis.rows import labels_of, real_rows, rows_of, standardized
 
 STAGE, PLACE = "data", 55
 STOPS = False
 
 LEAST, DIFFERENT, LAGGED, HALF = 50, 0.9, 0.9, 0.5
+FURTHEST = 24
+"""Lags of so many rows are tried."""
+EXACT = 1e-6
+"""What a multiple leaves at most of the variance of a feature: less than measured numbers ever do."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -37,9 +43,13 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     time = _time_column([rows, *(each for each, _ in others.values())])
     patient.note(time_column=-1 if time is None else time)
     if patient.task == "targets" and len(y.unique()) >= DIFFERENT * len(y):
-        yield from _of_the_future(rows, y, time)
+        ahead = list(_of_the_future(rows, y, time))
+        if time is not None and not ahead:
+            everything = [(rows, y), *others.values()]
+            ahead = list(_scaled_apart(*(torch.cat(each) for each in zip(*everything, strict=True)), time))
+        yield from ahead
         for name, (_, targets) in others.items():
-            yield from _held_out_among_inputs(patient, rows, targets, name, time)
+            yield from _held_out_among_inputs(patient, rows, targets, name)
     if time is not None:
         for name, (other, targets) in others.items():
             yield from _across_time(patient, (rows[:, time], y), (other[:, time], targets), name)
@@ -82,9 +92,32 @@ def _of_the_future(rows: Tensor, y: Tensor, time: int | None) -> Iterator[Diagno
             return
 
 
-def _held_out_among_inputs(
-    patient: Patient, rows: Tensor, targets: Tensor, name: str, time: int | None
-) -> Iterator[Diagnosis]:
+def _scaled_apart(rows: Tensor, y: Tensor, time: int) -> Iterator[Diagnosis]:
+    """Features that are multiples of the target so many rows later, of all rows in the order of their times."""
+    order = rows[:, time].argsort()
+    rows, y = rows[order], y[order]
+    if len(rows) < LEAST + 2 * FURTHEST:
+        return
+    lags = range(-FURTHEST, FURTHEST + 1)
+    middle = rows[FURTHEST : len(rows) - FURTHEST]
+    later = torch.stack([y[FURTHEST + lag : len(y) - FURTHEST + lag] for lag in lags], 1)
+    left = 1 - (standardized(middle).T @ standardized(later) / len(middle)).square()
+    left[time] = 1.0
+    known = (left <= EXACT).nonzero().tolist()
+    for feature in sorted({feature for feature, _ in known}):
+        found = [lags[at] for here, at in known if here == feature]
+        if min(found) > 0:  # a series that repeats has the same target before
+            yield Diagnosis(
+                cause="time leakage",
+                evidence={"ahead": min(found), "variance_left": float(left[feature].min())},
+                advice="leave this feature out, or shift it the other way: it holds targets of later rows",
+                where=f"feature {feature}",
+                confirmed_by="exact: a multiple of the target, later in time",
+            )
+            return
+
+
+def _held_out_among_inputs(patient: Patient, rows: Tensor, targets: Tensor, name: str) -> Iterator[Diagnosis]:
     shares = torch.stack([torch.isin(targets, rows[:, feature]).double().mean() for feature in range(rows.shape[1])])
     share = float(shares.max())
     patient.note(**{f"{name}_targets_among_inputs": share})
@@ -94,8 +127,7 @@ def _held_out_among_inputs(
             evidence={"share_of_held_out_targets": share},
             advice="split by time: train on the rows before a date, and hold out those after it",
             where=f"feature {int(shares.argmax())} of train holds targets of {name}",
-            confirmed_by="exact: equal numbers" if time is not None else "",
-            grade="fault" if time is not None else "suspicion",
+            confirmed_by="exact: equal numbers",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -14,6 +14,10 @@ from deepcanon.core import AnyBatch, Model, given_batch
 ACTIVE = 0.01
 """The variance of a latent's posterior means over the data above which it is active (Burda et al., 2016)."""
 FEW = 1e-12
+STEP = 1e-2
+"""How far a reconstruction is moved to measure the curvature of its loss."""
+FLAT = 1e-3
+"""Values whose loss curves less, by the one that curves most, hardly count: pixels that are always black."""
 
 
 @torch.no_grad()
@@ -57,20 +61,34 @@ def posterior_of(model: Any, batch: AnyBatch) -> Distribution | None:
             return None
         posterior = given_batch(model, batch).encode(batch.x)
         return posterior if isinstance(posterior, Distribution) and hasattr(posterior, "mean") else None
-    outputs = model(*batch.inputs)
-    if not (
-        isinstance(outputs, tuple | list) and len(outputs) >= 3 and all(isinstance(o, Tensor) for o in outputs[:3])
-    ):
+    found = _read(model(*batch.inputs), batch)
+    if found is None:
         return None
-    again, mean, log_variance = outputs[:3]
-    if (
-        again.numel() != batch.x.numel()
-        or mean.shape != log_variance.shape
-        or mean.ndim != 2
-        or len(mean) != len(batch)
-    ):
-        return None
+    _, mean, log_variance = found
     return Independent(Normal(mean, (0.5 * log_variance).exp(), validate_args=False), 1, validate_args=False)
+
+
+def _read(outputs: Any, batch: AnyBatch) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Reconstruction, means and log-variances of a plain module, in this order or with the reconstruction last."""
+    parts = list(outputs.values()) if isinstance(outputs, Mapping) else outputs
+    if not isinstance(parts, tuple | list) or len(parts) < 3 or not all(isinstance(o, Tensor) for o in parts[:3]):
+        return None
+    for again, mean, log_variance in (parts[:3], (parts[2], *parts[:2])):
+        latent = mean.shape == log_variance.shape and mean.ndim == 2 and len(mean) == len(batch)
+        if again.numel() == batch.x.numel() and latent:
+            return again, mean, log_variance
+    return None
+
+
+def _written(outputs: Any, batch: AnyBatch, parts: tuple[Tensor, Tensor, Tensor]) -> Any:
+    """Outputs of the same form with other values in the places of :func:`_read`."""
+    found = _read(outputs, batch)
+    assert found is not None
+    new = {id(old): part for old, part in zip(found, parts, strict=True)}
+    if isinstance(outputs, Mapping):
+        return {name: new.get(id(old), old) for name, old in outputs.items()}
+    values = [new.get(id(old), old) for old in outputs]
+    return type(outputs)(*values) if hasattr(outputs, "_fields") else type(outputs)(values)
 
 
 @torch.no_grad()
@@ -109,32 +127,58 @@ def _standard(model: Any) -> tuple[Tensor, Tensor] | None:
         return None
 
 
-@torch.no_grad()
 def divergence_by_data(criterion: Callable[..., Tensor], model: nn.Module, batch: AnyBatch) -> float | None:
     r"""How heavy the divergence weighs in a plain module's loss by what the data have to gain; None if not known.
 
-    Where the loss is :math:`c/2 \lVert x - \hat x \rVert^2 + w \, KL`, a latent of a linear model is used just if the
-    largest principal variance of the data exceeds :math:`w / c`; this is their ratio. Both weights are read off the
-    loss itself. A loss whose reconstruction is not a square has none.
+    At the best constant reconstruction let :math:`g_n` be the gradient of the loss of example n by its reconstruction
+    and :math:`H` the curvature, which is diagonal. A first latent with linear decoder gains just if the largest
+    eigenvalue of the mean of :math:`H^{-1/2} g_n g_n^T H^{-1/2}` exceeds the weight of the divergence; this is the
+    weight by the eigenvalue. For squared errors the eigenvalue is a multiple of the largest principal variance. All of
+    it is read off the loss itself; one that does not curve, as that of absolute errors, has none.
 
     References:
         | Don't Blame the ELBO! A Linear VAE Perspective on Posterior Collapse (Lucas et al., 2019),
           https://arxiv.org/abs/1911.02469
     """
-    again, mean, *_ = model(*batch.inputs)
-    x = batch.x.reshape(again.shape)
-    zeros = torch.zeros_like(mean)
-
-    def loss(shift: float, latent: float) -> float:
-        return float(criterion((x + shift, zeros + latent, zeros), batch.x if batch.labels is None else batch.labels))
-
-    best = loss(0.0, 0.0)
-    size = 0.1 * float(x.std())
-    up, down = loss(size, 0.0) - best, loss(-size, 0.0) - best
-    if not (up > 0 and abs(up - down) < 0.05 * up):
+    with torch.no_grad():
+        outputs = model(*batch.inputs)
+    found = _read(outputs, batch)
+    if found is None:
         return None
-    curvature = 2 * up / (size**2 * x[0].numel())
-    weight = (loss(0.0, 1.0) - best) / (0.5 * mean.shape[1])
-    largest = float(torch.linalg.matrix_norm((x - x.mean(0)).flatten(1).double(), 2) ** 2 / (len(x) - 1))
-    ratio: float = weight / curvature / max(largest, 1e-30)
-    return ratio
+    again, zeros = found[0], torch.zeros_like(found[1])
+    targets = batch.x if batch.labels is None else batch.labels
+
+    def loss(constant: Tensor, latent: float = 0.0) -> tuple[Tensor, Tensor]:
+        every = constant.expand_as(again).contiguous()
+        return criterion(_written(outputs, batch, (every, zeros + latent, zeros)), targets), every
+
+    constant = _best_constant(lambda values: loss(values)[0], again)
+    value, every = loss(constant)
+    (gradients,) = torch.autograd.grad(value, every)
+    nearby, shifted = loss(constant + STEP)
+    (gradients_nearby,) = torch.autograd.grad(nearby, shifted)
+    curvature = ((gradients_nearby - gradients).sum(0) / STEP).flatten().double()
+    curved = curvature > FLAT * curvature.max()
+    if not float(curvature.max()) > 0:
+        return None
+    pulls = gradients.flatten(1).double()[:, curved] / curvature[curved].sqrt()
+    spread = float(torch.linalg.matrix_norm(pulls - pulls.mean(0), 2)) ** 2
+    gain = spread * len(pulls) ** 2 / max(1, len(pulls) - 1)
+    heavier = float(loss(constant, 1.0)[0].detach()) - float(value.detach())
+    weight = heavier / (0.5 * zeros.shape[1])
+    return weight / gain if gain > FEW else None
+
+
+def _best_constant(loss: Callable[[Tensor], Tensor], again: Tensor) -> Tensor:
+    """The reconstruction, the same for all examples, of the lowest loss."""
+    constant = again.mean(0).detach().clone().requires_grad_()
+    optimizer = torch.optim.LBFGS([constant], max_iter=100, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        value = loss(constant)
+        value.backward()
+        return value
+
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    return constant
