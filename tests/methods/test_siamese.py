@@ -63,7 +63,7 @@ def test_a_query_gets_the_class_of_the_nearest_example() -> None:
 def test_a_batch_of_one_class_or_without_a_pair_of_one_class_has_a_finite_loss() -> None:
     model, batch = ToyClassifier.example()
     for objective in ("matching", "verification"):
-        method = Siamese(model, objective=objective)  # type: ignore[arg-type]
+        method = Siamese(model, objective=objective)
         for y in (torch.zeros(4, dtype=torch.long), torch.arange(4), torch.zeros(1, dtype=torch.long)):
             (loss,) = method.loss(Labeled(batch.x[: len(y)], y)).values()
             loss.backward()

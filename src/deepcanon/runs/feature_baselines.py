@@ -74,7 +74,8 @@ def one_shot_baselines(
     """
     seen = -(-data.sizes["classes"] // 2)
     held = data.split("valid" if data.test is None else "test")
-    fewer = replace(data, **{name: _of(part, part.y < seen) for name, part in _splits(data).items()})
+    splits: Any = {name: _of(part, part.y < seen) for name, part in _splits(data).items()}
+    fewer = replace(data, **splits)
     notify(f"To compare, training on {seen} of {data.sizes['classes']} classes: one-shot accuracy on the others ...")
     own, untrained, supervised = (
         _built(each, data, settings)
