@@ -12,7 +12,7 @@ from deepcanon.core import DataError, Graph, UsageError
 
 KARATE = Graph.from_networkx(networkx.karate_club_graph())
 PAIR = torch.tensor([[0, 1], [1, 0]])
-WRONG = ("x", [1], None, -1, 1.5, float("nan"), True, {}, torch.ones(3), torch.zeros(0), (1, 2), len)
+WRONG: tuple[Any, ...] = ("x", [1], None, -1, 1.5, float("nan"), True, {}, torch.ones(3), torch.zeros(0), (1, 2), len)
 
 ASKED: dict[str, Callable[[Any], Any]] = {
     "laplacian": KARATE.laplacian,

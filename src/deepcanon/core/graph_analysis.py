@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -15,7 +14,7 @@ from deepcanon.core import graph_communities, graph_making
 from deepcanon.core.chebyshev import chebyshev_coefficients, chebyshev_sum
 from deepcanon.core.display import Shown, notebook, table
 from deepcanon.core.errors import DataError, UsageError
-from deepcanon.core.graph_arguments import choice, shown, signal, whole
+from deepcanon.core.graph_arguments import choice, share, shown, signal, whole
 from deepcanon.core.graph_making import NeighborWeight
 from deepcanon.core.graph_spectrum import DENSE, Spectrum, component_positions, gains_of
 from deepcanon.core.sketch import graph_sketch
@@ -191,9 +190,7 @@ class GraphAnalysis(Shown):
 
     def influence(self, damping: float = 0.85) -> Tensor:
         """PageRank: how often a random walk comes to each node, which begins anew with probability 1 - damping."""
-        if not isinstance(damping, Real) or not 0 <= damping < 1:
-            raise UsageError(f"damping is the probability to walk on, from 0 to below 1 (got {shown(damping)})")
-        return graph_communities.page_rank(self._whole, damping)
+        return graph_communities.page_rank(self._whole, share(damping, "damping is the probability to walk on"))
 
     def positions(self, k: int) -> Tensor:
         """Laplacian positions: the ``k`` lowest eigenvectors of each component but the constant one, (nodes, k).

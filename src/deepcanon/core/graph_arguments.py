@@ -29,6 +29,17 @@ def whole(value: Any, what: str, least: int = 0, error: type[DeepcanonError] = U
     return number
 
 
+def share(value: Any, what: str) -> float:
+    """A number from 0 to below 1; ``what`` says what it is."""
+    try:
+        number = float("nan" if isinstance(value, str) else value)
+    except (TypeError, ValueError, RuntimeError):
+        number = -1.0
+    if not 0 <= number < 1:
+        raise UsageError(f"{what}, from 0 to below 1 (got {shown(value)})")
+    return number
+
+
 def tensor(value: Any, what: str) -> Tensor:
     """A tensor, an array or a list of numbers, as a tensor; ``what`` says what it must be.
 
