@@ -97,7 +97,7 @@ class Siamese(FeatureLearning[Labeled]):
         same = (batch.y.unsqueeze(1) == batch.y) & ~itself
         distances = self.distances(features, features)
         if self.matching:
-            return "matching", self._unmatched(-distances.masked_fill(itself, torch.inf), same)
+            return "matching", _unmatched(-distances, same, itself)
         logits = self.bias - distances  # eq. (1)
         nats = torch.where(same, softplus(-logits), softplus(logits))  # -log p, or -log(1 - p)
         means = [(nats * pairs).sum() / pairs.sum().clamp_min(1) for pairs in (same, ~same & ~itself)]
@@ -116,10 +116,11 @@ class Siamese(FeatureLearning[Labeled]):
         nearest = self.distances(features, features).fill_diagonal_(torch.inf).argmin(1)
         return {"nearest": (batch.y[nearest] == batch.y).to(features.dtype).mean()}
 
-    @staticmethod
-    def _unmatched(similar: Tensor, same: Tensor) -> Tensor:
-        """The negative log-probability that an example of its class is drawn, a mean over those that have one."""
-        matched = same.any(1)
-        drawn = similar[matched].log_softmax(1)
-        right = drawn.masked_fill(~same[matched], -torch.inf).logsumexp(1)
-        return -right.sum() / matched.sum().clamp_min(1)  # eq. (3)
+
+def _unmatched(similar: Tensor, same: Tensor, itself: Tensor) -> Tensor:
+    """The negative log-probability that an example of its class is drawn, a mean over those that have a partner."""
+    never = torch.finfo(similar.dtype).min / 2  # not infinite: of a row without a partner there is a gradient, times 0
+    anyone = similar.masked_fill(itself, never).logsumexp(1)
+    partner = similar.masked_fill(~same, never).logsumexp(1)
+    matched = same.any(1)
+    return torch.where(matched, anyone - partner, 0.0).sum() / matched.sum().clamp_min(1)  # eq. (3)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from deepcanon.core import Blueprint, Labeled, SemiBatch, Voted
+from deepcanon.core import Blueprint, Labeled, SemiBatch, Voted, methods_of
 from deepcanon.core.plural import counted
 from deepcanon.data import Dataset
 from deepcanon.pictures.bars import share_bars
@@ -56,6 +56,8 @@ def _can_compare(run: Run, data: Dataset[Any]) -> bool:
     if not numbers or "classes" not in data.sizes or type(train) not in (Labeled, SemiBatch, Voted) or held is None:
         return False
     kind = getattr(cls, "compared", "")
+    if kind == "fine-tuning" and "predict" not in methods_of(run.model):
+        return False
     if kind == "one-shot" and (data.sizes["classes"] < 2 * SEEN or type(train) is not Labeled):
         return False
     return not kind or getattr(run.model, "weight", 1.0) > 0  # at weight 0 it is the plain network
