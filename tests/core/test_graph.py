@@ -151,7 +151,7 @@ def test_wrong_graphs_are_refused() -> None:
     for edges in (PATH.edge_index.double(), PATH.edge_index.numpy(), [[0, 1], [1, 0]]):
         with pytest.raises(DataError, match="edge_index must be a tensor of whole numbers"):
             Graph(edges, 3)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="number of nodes must be at least 0"):
+    with pytest.raises(DataError, match="number of nodes must be a whole number, 0 or more"):
         Graph(torch.empty(2, 0).long(), -1)
     with pytest.raises(DataError, match="weights of edges must be finite"):
         Graph(PATH.edge_index, 3, torch.full((4,), torch.nan)).spectrum()

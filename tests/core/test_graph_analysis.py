@@ -185,7 +185,7 @@ def test_signals_of_any_shape_and_type_are_filtered(nodes: int) -> None:
     torch.testing.assert_close(graph.filter(lambda frequency: half, alone), 0.5 * alone)
     with pytest.raises(UsageError, match="a number for each of"):
         graph.filter(lambda frequency: torch.ones(2), alone)
-    with pytest.raises(UsageError, match="order of a polynomial of frequencies must be at least 1"):
+    with pytest.raises(UsageError, match="order of a polynomial of frequencies must be a whole number, 1 or more"):
         graph.filter(torch.exp, alone, order=0)
     with pytest.raises(UsageError, match="orthogonal eigenvectors have combinatorial and symmetric"):
         graph.filter(torch.exp, alone, kind="random_walk")  # type: ignore[arg-type]

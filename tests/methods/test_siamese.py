@@ -17,7 +17,7 @@ from deepcanon.models.feedforward.mlp import MLP
 def test_the_loss_is_the_sum_over_all_pairs() -> None:
     torch.manual_seed(0)
     model = ToyClassifier(features=3, classes=3).double()
-    method = Siamese(model)
+    method = Siamese(model, objective="verification")
     with torch.no_grad():
         method.log_weights.normal_()
     x, y = torch.randn(9, 3, dtype=torch.float64), torch.arange(9) % 3
@@ -34,6 +34,23 @@ def test_the_loss_is_the_sum_over_all_pairs() -> None:
     assert method.loss(Labeled(x, y))["pairs"].item() == pytest.approx(wanted, rel=1e-10)
 
 
+def test_the_loss_of_matching_is_that_of_drawing_a_neighbor_of_the_class() -> None:
+    torch.manual_seed(0)
+    model = ToyClassifier(features=3, classes=3).double()
+    method = Siamese(model)
+    with torch.no_grad():
+        method.log_weights.normal_()
+    x, y = torch.randn(8, 3, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 1, 0, 3])  # 2 and 3 have no partner
+    phi, w = model.first(x).tanh().detach().numpy(), np.exp(method.log_weights.detach().numpy())
+    nats = []
+    for i in range(8):
+        near = {j: np.exp(-(w * np.abs(phi[i] - phi[j])).sum()) for j in range(8) if j != i}
+        own = sum(value for j, value in near.items() if y[j] == y[i])
+        nats += [-np.log(own / sum(near.values()))] if own else []
+    assert len(nats) == 6
+    assert method.loss(Labeled(x, y))["matching"].item() == pytest.approx(np.mean(nats), rel=1e-10)
+
+
 def test_a_query_gets_the_class_of_the_nearest_example() -> None:
     torch.manual_seed(0)
     method = Siamese(ToyClassifier(features=2, classes=2))
@@ -44,9 +61,14 @@ def test_a_query_gets_the_class_of_the_nearest_example() -> None:
 
 
 def test_a_batch_of_one_class_or_without_a_pair_of_one_class_has_a_finite_loss() -> None:
-    method, batch = Siamese.example()
-    for y in (torch.zeros(4, dtype=torch.long), torch.arange(4)):
-        assert method.loss(Labeled(batch.x[:4], y))["pairs"].isfinite()
+    model, batch = ToyClassifier.example()
+    for objective in ("matching", "verification"):
+        method = Siamese(model, objective=objective)
+        for y in (torch.zeros(4, dtype=torch.long), torch.arange(4), torch.zeros(1, dtype=torch.long)):
+            (loss,) = method.loss(Labeled(batch.x[: len(y)], y)).values()
+            loss.backward()
+            assert loss.isfinite()
+            assert all(p.grad.isfinite().all() for p in method.parameters() if p.grad is not None)
 
 
 @pytest.mark.slow

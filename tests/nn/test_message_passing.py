@@ -19,6 +19,7 @@ from deepcanon.nn import (
     at_rows,
     head_dots,
     head_sums,
+    message_passing,
     row_max,
     row_softmax,
     row_sum,
@@ -65,6 +66,22 @@ def test_gathering_and_adding_up_have_right_first_and_second_derivatives() -> No
         assert torch.autograd.gradcheck(call, (z,))
     for call, z in calls[:-1]:
         assert torch.autograd.gradgradcheck(call, (z,))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_without_torchs_kernel_maxima_and_their_gradients_are_the_same(
+    kind: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = inputs()[1]
+    x = torch.randint(-2, 3, (NODES, 7), generator=torch.Generator().manual_seed(1)).to(kind).requires_grad_()  # ties
+    pull = torch.randn(NODES, 7, dtype=kind, generator=torch.Generator().manual_seed(2))
+    found = []
+    for kernel in (message_passing.KERNEL, "an operation that torch has not"):
+        monkeypatch.setattr(message_passing, "KERNEL", kernel)
+        largest = aggregate(x, graph, "max")
+        found.append((largest.detach(), torch.autograd.grad(largest, x, pull)[0], aggregate(x.detach(), graph, "max")))
+    for ours, others in zip(*found, strict=True):
+        assert torch.equal(ours, others)
 
 
 def test_of_equal_largest_values_the_first_has_the_gradient_and_nodes_without_neighbors_none() -> None:

@@ -12,7 +12,8 @@ import deepcanon as dc
 from deepcanon.core import SemiBatch
 from deepcanon.data import Dataset, from_tensors
 from deepcanon.data.transforms.few_labels import few_labels
-from deepcanon.runs.label_baselines import MOST, Baseline, label_spreading, logistic_regression, picture
+from deepcanon.runs.label_baselines import MOST, Baseline, label_spreading, logistic_regression
+from deepcanon.runs.method_baselines import picture
 
 
 def clusters(count: int = 90) -> Dataset[SemiBatch]:

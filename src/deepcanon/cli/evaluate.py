@@ -79,7 +79,8 @@ def report(out: Output, run: Run, found: Examined, data: str | None = None) -> N
         )
     _classes(out, found, info["data"]["labels"])
     if "baselines" in info:
-        out.table(["on the same labels", "accuracy"], list(info["baselines"].items()), numbers=["accuracy"])
+        by = getattr(type(run.model), "compared", "") or "on the same labels"
+        out.table([by, "accuracy"], list(info["baselines"].items()), numbers=["accuracy"])
         facts["baselines"] = info["baselines"]
     says = [*found.says, *info["results"].get("course", [])]
     for sentence in says:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from deepcanon.core.errors import DataError, UsageError
 from deepcanon.core.graph_analysis import GraphAnalysis
+from deepcanon.core.graph_arguments import edge_values, positions_of, precision, shown, whole
 from deepcanon.core.graph_spectrum import Spectrum, smallest_eigenpairs
 from deepcanon.core.sparse import Pattern, Sparse, ranges, sorted_pattern
 
@@ -72,22 +73,25 @@ class Graph(GraphAnalysis):
             raise DataError(f"edge_index must be a tensor of whole numbers, int64 or int32, got {kind}")
         if self.edge_index.ndim != 2 or self.edge_index.shape[0] != 2:
             raise DataError(f"edge_index must have the shape (2, E), got {tuple(self.edge_index.shape)}")
-        if self.nodes < 0:
-            raise DataError(f"the number of nodes must be at least 0, got {self.nodes}")
-        if self.weight is not None and self.weight.shape != self.edge_index.shape[1:]:
-            raise DataError(f"{self.edge_index.shape[1]} edges need as many weights, got {tuple(self.weight.shape)}")
+        edges = self.edge_index.shape[1]
+        whole(self.nodes, "the number of nodes", error=DataError)
+        for name in ("parts", "names"):
+            if not isinstance(getattr(self, name), tuple | list):
+                raise DataError(f"the {name} of a graph are a tuple; got {shown(getattr(self, name))}")
+        if self.weight is not None and edge_values(self.weight, edges, "weights").shape != self.edge_index.shape[1:]:
+            raise DataError(f"{edges} edges need as many weights, got {tuple(self.weight.shape)}")
         if self.weight is not None and self.weight.requires_grad:
             raise UsageError("the weights of a graph are constants; give learned ones to operator(name, weight=...)")
-        if self.edge_features is not None and (
-            self.edge_features.ndim != 2 or len(self.edge_features) != self.edge_index.shape[1]
-        ):
-            raise DataError(
-                f"{self.edge_index.shape[1]} edges need edge features of the shape (edges, features), "
-                f"got {tuple(self.edge_features.shape)}"
-            )
+        if self.edge_features is not None:
+            shape = tuple(edge_values(self.edge_features, edges, "features").shape)
+            if len(shape) != 2 or shape[0] != edges:
+                raise DataError(f"{edges} edges need edge features of the shape (edges, features), got {shape}")
         if self.names and len(self.names) != self.nodes:
             raise DataError(f"{self.nodes} nodes need as many names, got {len(self.names)}")
-        if self.parts and sum(self.parts) != self.nodes:
+        if (
+            self.parts
+            and sum(whole(part, "a part's number of nodes", error=DataError) for part in self.parts) != self.nodes
+        ):
             raise DataError(f"the parts have {sum(self.parts)} nodes together, the graph has {self.nodes}")
         if self.edge_index.is_meta or not self.edge_index.numel():
             return
@@ -126,8 +130,8 @@ class Graph(GraphAnalysis):
         tensor([[0, 1, 2, 3],
                 [1, 0, 3, 2]])
         """
-        if not graphs:
-            raise UsageError("a union needs at least one graph")
+        if not isinstance(graphs, Sequence) or not graphs or not all(isinstance(graph, Graph) for graph in graphs):
+            raise UsageError(f"a union needs at least one graph, in a list of graphs; got {shown(graphs)}")
         sizes = [graph.nodes for graph in graphs]
         ends = torch.tensor(sizes).cumsum(0).tolist()
         edges = [graph.edge_index + end - graph.nodes for graph, end in zip(graphs, ends, strict=True)]
@@ -147,9 +151,9 @@ class Graph(GraphAnalysis):
         tensor([[1, 2, 3, 4],
                 [2, 1, 4, 3]])
         """
-        if index.is_meta:
+        if getattr(index, "is_meta", False):
             return self._any(len(index))
-        places = self._places
+        places, index = self._places, positions_of(index, len(self.parts) or 1)
         sizes, counts = places.sizes[index], places.edge_counts[index]
         chosen = ranges(places.edge_starts[index], counts)
         moved = (sizes.cumsum(0) - sizes - places.starts[index]).repeat_interleave(counts, output_size=len(chosen))
@@ -163,8 +167,9 @@ class Graph(GraphAnalysis):
 
     def rows(self, index: Tensor) -> Tensor:
         """The numbers of the nodes of the parts at these positions, part by part."""
-        if index.is_meta:
+        if getattr(index, "is_meta", False):
             return index.new_empty(self._any(len(index)).nodes)
+        index = positions_of(index, len(self.parts) or 1)
         return ranges(self._places.starts[index], self._places.sizes[index])
 
     def _any(self, count: int) -> Graph:
@@ -213,10 +218,11 @@ class Graph(GraphAnalysis):
         With a ``weight`` of each edge, (E,), it is made of these weights in place of the graph's own, in their
         precision, and gradients flow to them; only the sorting of the edges is kept.
         """
-        if name not in _OPERATORS:
-            raise UsageError(f"a graph has no operator {name!r}; it has {', '.join(get_args(Operator))}")
+        if not isinstance(name, str) or name not in _OPERATORS:
+            raise UsageError(f"a graph has no operator {shown(name)}; it has {', '.join(get_args(Operator))}")
+        dtype = precision(dtype)
         if weight is not None:
-            if weight.shape != self.edge_index.shape[1:]:
+            if edge_values(weight, self.edge_index.shape[1], "weights").shape != self.edge_index.shape[1:]:
                 raise DataError(f"{self.edge_index.shape[1]} edges need as many weights, got {tuple(weight.shape)}")
             return self._made(name, weight)
         if (name, dtype) not in self._operators:

@@ -14,6 +14,7 @@ from deepcanon.core import graph_communities, graph_making
 from deepcanon.core.chebyshev import chebyshev_coefficients, chebyshev_sum
 from deepcanon.core.display import Shown, notebook, table
 from deepcanon.core.errors import DataError, UsageError
+from deepcanon.core.graph_arguments import choice, share, shown, signal, whole
 from deepcanon.core.graph_making import NeighborWeight
 from deepcanon.core.graph_spectrum import DENSE, Spectrum, component_positions, gains_of
 from deepcanon.core.sketch import graph_sketch
@@ -54,6 +55,8 @@ class GraphAnalysis(Shown):
         Nodes are numbered in the order in which they occur; ``names`` keeps what they are called. An edge that is
         listed again, also in the other direction unless the graph is ``directed``, counts once.
         """
+        if not isinstance(path, str | Path):
+            raise UsageError(f"from_edge_csv takes the path of a CSV file, got {shown(path)}")
         return cls._of(graph_making.of_edge_csv(Path(path).expanduser(), directed))
 
     @classmethod
@@ -80,8 +83,7 @@ class GraphAnalysis(Shown):
 
     def laplacian(self, kind: LaplacianKind = "combinatorial", dtype: torch.dtype = torch.float64) -> Sparse:
         """The Laplacian: combinatorial D - A, symmetric D^-1/2 (D - A) D^-1/2, or random_walk D^-1 (D - A)."""
-        if kind not in LAPLACIANS:
-            raise UsageError(f"a Laplacian is {', '.join(LAPLACIANS)}; got {kind!r}")
+        choice(kind, LAPLACIANS, f"a Laplacian is {', '.join(LAPLACIANS)}")
         return self._whole.operator(LAPLACIANS[kind], dtype)
 
     def incidence(self) -> Sparse:
@@ -104,8 +106,7 @@ class GraphAnalysis(Shown):
 
         .. math:: x^\top L x = \sum_{u < v} w_{uv} (x_u - x_v)^2
         """
-        if len(x) != self._whole.nodes:
-            raise DataError(f"a signal on {self._whole.nodes} nodes has as many rows, got {len(x)}")
+        x = signal(x, self._whole.nodes)
         laplacian = self.laplacian(dtype=torch.promote_types(x.dtype, torch.float32))
         return (x * (laplacian @ x.flatten(1) if x.ndim > 1 else laplacian @ x).view_as(x)).sum(0)
 
@@ -127,11 +128,9 @@ class GraphAnalysis(Shown):
         Up to some hundred nodes it is exact, by eigenvectors. For a larger graph the response is replaced by its
         Chebyshev polynomial of this ``order``, which needs so many products with the Laplacian and no eigenvectors.
         """
-        if len(x) != self._whole.nodes:
-            raise DataError(f"a signal on {self._whole.nodes} nodes has as many rows, got {len(x)}")
+        x = signal(x, self._whole.nodes)
         _orthogonal(kind)
-        if order < 1:
-            raise UsageError(f"the order of a polynomial of frequencies must be at least 1 (got {order})")
+        order = whole(order, "the order of a polynomial of frequencies", 1)
         if self._whole.nodes <= DENSE:
             return self.fourier(kind=kind).filter(response, x)
         precision = torch.promote_types(x.dtype, torch.float32)
@@ -142,10 +141,10 @@ class GraphAnalysis(Shown):
         if most == 0:
             return gains_of(response, torch.zeros(1, dtype=precision, device=x.device)) * x
         weights = chebyshev_coefficients(lambda frequency: gains_of(response, frequency * most / 2).double(), order)
-        signal = x.double().reshape(len(x), -1)
+        columns = x.double().reshape(len(x), -1)
         scaled = laplacian.with_values(laplacian.values * (2 / most))
         scaled.__dict__["T"] = scaled  # known to be symmetric
-        return chebyshev_sum(scaled, weights.view(-1, 1, 1) * signal).reshape(x.shape).to(precision)
+        return chebyshev_sum(scaled, weights.view(-1, 1, 1) * columns).reshape(x.shape).to(precision)
 
     def components(self) -> Tensor:
         """The number of the connected component of every node, whatever the directions of edges, (nodes,)."""
@@ -167,18 +166,19 @@ class GraphAnalysis(Shown):
 
     def spectral_embedding(self, k: int) -> Tensor:
         """The coordinates of every node by the ``k`` lowest eigenvectors of the random-walk Laplacian, (nodes, k)."""
-        return graph_communities.embedding(self._whole, k)
+        return graph_communities.embedding(self._whole, whole(k, "the number of eigenvectors", 1))
 
     def spectral_clustering(self, k: int, *, seed: int = 0) -> Tensor:
         """``k`` clusters of nodes with few edges between them: k-means on the spectral embedding, (nodes,).
 
         It is the relaxation of the normalized cut (Shi and Malik, 2000). Of a graph of k components it finds these.
         """
+        k, seed = whole(k, "the number of clusters", 1), whole(seed, "seed")
         return graph_communities.spectral_clusters(self._whole, k, seed)
 
     def communities(self, *, seed: int = 0) -> Tensor:
         """Communities of high modularity by the Louvain method, the largest first, (nodes,); their number is found."""
-        return graph_communities.louvain(self._whole, seed)
+        return graph_communities.louvain(self._whole, whole(seed, "seed"))
 
     def modularity(self, labels: Tensor) -> float:
         """The share of edges within the clusters of ``labels`` beyond that of random edges with the same degrees."""
@@ -190,9 +190,7 @@ class GraphAnalysis(Shown):
 
     def influence(self, damping: float = 0.85) -> Tensor:
         """PageRank: how often a random walk comes to each node, which begins anew with probability 1 - damping."""
-        if not 0 <= damping < 1:
-            raise UsageError(f"damping is the probability to walk on, from 0 to below 1 (got {damping})")
-        return graph_communities.page_rank(self._whole, damping)
+        return graph_communities.page_rank(self._whole, share(damping, "damping is the probability to walk on"))
 
     def positions(self, k: int) -> Tensor:
         """Laplacian positions: the ``k`` lowest eigenvectors of each component but the constant one, (nodes, k).
@@ -200,8 +198,7 @@ class GraphAnalysis(Shown):
         They are those of the symmetric Laplacian, whatever the directions of edges, with the signs of the spectrum's
         rule and a mean square of 1 over the component; of a component of fewer nodes the rest is 0. Found once.
         """
-        if k < 0:
-            raise UsageError(f"the number of positions must be at least 0 (got {k})")
+        k = whole(k, "the number of positions")
         if k not in self._positions and self._whole.edge_index.is_meta:
             self._positions[k] = self._components.new_empty(self._whole.nodes, k, dtype=torch.float64)
         elif k not in self._positions:
@@ -240,5 +237,4 @@ class GraphAnalysis(Shown):
 
 
 def _orthogonal(kind: str) -> None:
-    if kind not in ("combinatorial", "symmetric"):
-        raise UsageError(f"orthogonal eigenvectors have combinatorial and symmetric; got {kind!r}")
+    choice(kind, ("combinatorial", "symmetric"), "orthogonal eigenvectors have combinatorial and symmetric")

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core.errors import DataError
+from deepcanon.core.graph_arguments import tensor
 
 if TYPE_CHECKING:
     from deepcanon.core.graph import Graph
@@ -143,6 +144,7 @@ def _undirected(graph: Graph, what: str) -> None:
 
 
 def _labels(graph: Graph, labels: Tensor) -> Tensor:
+    labels = tensor(labels, f"labels are a tensor of a whole number for each of {graph.nodes} nodes")
     if labels.shape != (graph.nodes,) or labels.is_floating_point() or bool((labels < 0).any()):
         raise DataError(
             f"labels are a whole number from 0 on for each of {graph.nodes} nodes, got {tuple(labels.shape)} "

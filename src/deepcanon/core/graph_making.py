@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core.errors import DataError, UsageError
+from deepcanon.core.graph_arguments import shown, tensor
 
 Parts = tuple[Tensor, int, Tensor | None, tuple[Any, ...]]
 """The edges, the number of nodes, the weights and the names of the nodes."""
@@ -22,6 +23,8 @@ def of_networkx(graph: Any, weight: str | None) -> Parts:
     """The edges of a graph of networkx, both ways where it is undirected, with nodes numbered in its order."""
     if not (hasattr(graph, "nodes") and hasattr(graph, "is_directed")):
         raise UsageError(f"from_networkx takes a graph of networkx, got {type(graph).__name__}")
+    if not isinstance(weight, str | None):
+        raise UsageError(f"weight is the name of an attribute of edges, or None for no weights; got {shown(weight)}")
     names = tuple(graph.nodes)
     number = {name: place for place, name in enumerate(names)}
     listed = [(number[a], number[b], values) for a, b, values in graph.edges(data=True)]
@@ -86,10 +89,10 @@ def of_points(points: Any, k: int, directed: bool, weight: NeighborWeight) -> Pa
 
     if weight not in get_args(NeighborWeight):
         raise UsageError(f"weight must be one of {', '.join(get_args(NeighborWeight))} (got {weight!r})")
-    points = torch.as_tensor(points)
+    points = tensor(points, "points are rows of finite real numbers")
     if points.ndim != 2 or points.is_complex() or not bool(points.isfinite().all()):
         raise DataError(f"points are rows of finite real numbers, got {tuple(points.shape)} of {points.dtype}")
-    if not isinstance(k, int) or not 1 <= k < len(points):
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < len(points):
         raise UsageError(f"{len(points)} points have 1 to {len(points) - 1} neighbors each, got k={k}")
     values = points.detach().cpu().double().numpy()
     distances, found = (torch.from_numpy(part) for part in KDTree(values).query(values, k + 1))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from deepcanon.core.display import Shown
 from deepcanon.core.errors import DataError, UsageError
+from deepcanon.core.graph_arguments import shown, tensor
 from deepcanon.core.sparse import Sparse
 
 DENSE = 400
@@ -53,6 +54,7 @@ class Spectrum(Shown):
 
 def _mapped(matrix: Tensor, x: Tensor, rule: str) -> Tensor:
     """The product with a matrix along the first dimension, in the precision of ``x``, but single at the least."""
+    x = tensor(x, f"{rule.format(matrix.shape[1])}, of a tensor")
     if not x.ndim or len(x) != matrix.shape[1]:
         raise DataError(f"{rule.format(matrix.shape[1])}, got the shape {tuple(x.shape)}")
     kind = torch.promote_types(x.dtype, torch.float32)
@@ -62,6 +64,10 @@ def _mapped(matrix: Tensor, x: Tensor, rule: str) -> Tensor:
 
 def gains_of(response: Callable[[Tensor], Tensor], frequencies: Tensor) -> Tensor:
     """What each of the ``frequencies`` (k,) is multiplied by, (k,); a number is the same for all."""
+    if not callable(response):
+        raise UsageError(
+            f"a response is a function of frequencies, such as lambda f: torch.exp(-f); got {shown(response)}"
+        )
     gains = torch.as_tensor(response(frequencies), device=frequencies.device)
     if gains.ndim and gains.shape != frequencies.shape:
         raise UsageError(

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -69,6 +69,8 @@ class FeatureLearning(Method[B]):
     transfer learning gives a new last layer.
     """
 
+    compared: ClassVar[Literal["", "linear probe", "one-shot", "fine-tuning"]] = "linear probe"
+
     def __init__(self, model: Model[Any], weight: float, supervised: float) -> None:
         super().__init__(model)
         if min(weight, supervised) < 0 or weight == supervised == 0:
@@ -85,6 +87,10 @@ class FeatureLearning(Method[B]):
     @abstractmethod
     def pretext(self, batch: B) -> tuple[str, Tensor]:
         """The name of the task's loss and the loss, before it is weighted."""
+
+    def perturbed(self, x: Tensor) -> Tensor:
+        """The examples as the task perturbs them; here they stay as they are."""
+        return x
 
     @property
     def own_parameters(self) -> list[nn.Parameter]:

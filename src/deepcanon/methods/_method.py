@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from torch import Tensor
 
@@ -42,6 +42,8 @@ class Method(Model[B]):
     """Constructor arguments with which it is the model that it wraps, bit for bit."""
     null_name: ClassVar[str] = ""
     """What the wrapped classifier alone is called; where it has a name, a run trains it, too, to compare."""
+    compared: ClassVar[Literal["", "linear probe", "one-shot", "fine-tuning"]] = ""
+    """By what else than its labels a run of it is compared with the same network without it."""
 
     def __init__(self, model: Model[Any]) -> None:
         super().__init__()

@@ -48,6 +48,7 @@ class Adapters(Method[B]):
     """
 
     wraps_trained: ClassVar[bool] = True
+    compared = "fine-tuning"
     null: ClassVar[Mapping[str, Any]] = {"scale": 0.0, "head": False, "norms": False}
 
     def __init__(

@@ -46,6 +46,7 @@ class LoRA(Method[B]):
     """
 
     wraps_trained: ClassVar[bool] = True
+    compared = "fine-tuning"
     null: ClassVar[Mapping[str, Any]] = {"alpha": 0.0}
 
     def __init__(self, model: Model[Any], rank: int = 4, alpha: float = 8.0, layers: tuple[str, ...] = ("*",)) -> None:

@@ -99,6 +99,9 @@ class MaskedReconstruction(FeatureLearning[Batch]):
         """The examples with what the mask hides replaced by the mean of the training data."""
         return (1 - mask) * x + mask * self.mean.view(x.shape[1:])  # eq. (1)
 
+    def perturbed(self, x: Tensor) -> Tensor:
+        return self.hide(x, self.mask(x))
+
     def pretext(self, batch: Batch) -> tuple[str, Tensor]:
         x = examples_of(batch)
         mask = self.mask(x)

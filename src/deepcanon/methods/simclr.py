@@ -79,6 +79,9 @@ class SimCLR(FeatureLearning[Batch]):
         model, batch = ToyClassifier.example()
         return cls(model), batch
 
+    def perturbed(self, x: Tensor) -> Tensor:
+        return self.view(x)
+
     def view(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         """A random view of each example."""
         return viewed(x, self.strength, flip=self.flip, generator=generator)

@@ -15,10 +15,11 @@ from torch import Tensor
 from deepcanon.core import DataError, Graph, Sparse
 from deepcanon.core.checks import one_of
 from deepcanon.core.sparse import PIECE, Pattern
-from deepcanon.nn.segment import segment_max
 
 Aggregation = Literal["sum", "mean", "max"]
 AGGREGATIONS: tuple[Aggregation, ...] = ("sum", "mean", "max")
+KERNEL = "_sparse_mm_reduce_impl"
+"""The operation of torch that multiplies a sparse matrix by maxima, which it has on a CPU."""
 
 
 def aggregate(x: Tensor | Sparse, graph: Graph | Tensor, how: Aggregation) -> Tensor:
@@ -54,12 +55,10 @@ def neighbor_max(x: Tensor, graph: Graph | Tensor) -> Tensor:
 def row_max(x: Tensor, pattern: Pattern) -> Tensor:
     """The largest value of every column of ``x`` among the entries of each row of a pattern, 0 in an empty row.
 
-    On a CPU the gradient goes to the first of equal values; elsewhere they share it.
+    The gradient goes to the first of equal values.
     """
     if pattern.shape[1] != len(x):
         raise DataError(f"a pattern of {pattern.shape[1]} columns needs as many rows of features, got {len(x)}")
-    if x.device.type not in ("cpu", "meta"):  # which torch's product by maxima does not know
-        return segment_max(x.index_select(0, pattern.columns), pattern.rows.long(), pattern.shape[0])
     largest: Tensor = _RowMax.apply(x, pattern)  # type: ignore[no-untyped-call]
     return largest
 
@@ -192,7 +191,11 @@ class _HeadDots(torch.autograd.Function):
 
 
 class _RowMax(torch.autograd.Function):
-    """Torch's product of a CSR matrix by maxima also says which entries they are of, several times faster than bags."""
+    """The largest values, and of which entries they are: by torch's product of a CSR matrix by maxima where it has one.
+
+    That is several times faster than bags. Torch keeps it to itself, so that a version without it, or a device that it
+    is not made for, has the same result by other means.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pattern: Pattern) -> Tensor:
@@ -200,19 +203,10 @@ class _RowMax(torch.autograd.Function):
         if x.is_meta or not x.numel() or not len(pattern.columns):
             ctx.save_for_backward(None)
             return x.new_zeros(pattern.shape[0], x.shape[1])
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
-            ones = x.new_ones(len(pattern.columns))
-            matrix = torch.sparse_csr_tensor(
-                pattern.starts, pattern.columns, ones, pattern.shape, check_invariants=False
-            )
-        needed = ctx.needs_input_grad[0]
-        with torch.set_grad_enabled(needed):  # it says which entries only with a gradient in view
-            rows = x.detach().contiguous().requires_grad_(needed)
-            largest, chosen = torch.ops.aten._sparse_mm_reduce_impl(matrix, rows, "amax")
+        own = x.device.type == "cpu" and hasattr(torch.ops.aten, KERNEL)
+        largest, chosen = (_by_kernel if own else _by_scattering)(x, pattern, ctx.needs_input_grad[0])
         ctx.save_for_backward(chosen)
-        found: Tensor = largest.detach()
-        return found
+        return largest.detach()
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
@@ -225,6 +219,31 @@ class _RowMax(torch.autograd.Function):
         places = starts.index_select(0, chosen.flatten()).view(-1, width) + torch.arange(width, device=columns.device)
         added = gradient.new_zeros((nodes + 1) * width).scatter_add(0, places.flatten(), gradient.flatten())
         return added.view(-1, width)[:nodes], None
+
+
+def _by_kernel(x: Tensor, pattern: Pattern, needed: bool) -> tuple[Tensor, Tensor]:
+    """The largest values by torch's own kernel; it says of which entries only with a gradient in view."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+        ones = x.new_ones(len(pattern.columns))
+        matrix = torch.sparse_csr_tensor(pattern.starts, pattern.columns, ones, pattern.shape, check_invariants=False)
+    with torch.set_grad_enabled(needed):
+        rows = x.detach().contiguous().requires_grad_(needed)
+        largest, chosen = getattr(torch.ops.aten, KERNEL)(matrix, rows, "amax")
+    return largest, chosen
+
+
+def _by_scattering(x: Tensor, pattern: Pattern, needed: bool) -> tuple[Tensor, Tensor | None]:
+    """The same by scattered maxima, and the first entries that have them; that of an empty row is beyond the last."""
+    values = x.detach().index_select(0, pattern.columns)
+    rows = pattern.rows.long().unsqueeze(1).expand_as(values)
+    largest = x.new_zeros(pattern.shape[0], x.shape[1]).scatter_reduce(0, rows, values, "amax", include_self=False)
+    if not needed:
+        return largest, None
+    of_row = largest.index_select(0, pattern.rows)
+    places = torch.where((values == of_row) | of_row.isnan(), pattern.places.long().unsqueeze(1), len(values))
+    first = torch.full(largest.shape, len(values), device=x.device)
+    return largest, first.scatter_reduce(0, rows, places, "amin")
 
 
 class _RowSum(torch.autograd.Function):

@@ -16,7 +16,7 @@ SHOWN = 24
 
 def share_bars(shares: Mapping[str, float], title: str = "") -> Figure:
     """A bar chart of shares from 0 to 1 by name; the last one, which is the subject, in color."""
-    figure = new_figure(6.4, 0.42 * len(shares) + 1.2)
+    figure = new_figure(6.4, 0.42 * len(shares) + 1.4, title)  # over all of it: long names leave the axes little room
     axes = figure.add_subplot()
     shades = [*([MUTED] * (len(shares) - 1)), PALETTE[0]]
     axes.barh(list(shares), list(shares.values()), color=shades, height=0.62)
@@ -25,7 +25,7 @@ def share_bars(shares: Mapping[str, float], title: str = "") -> Figure:
     axes.invert_yaxis()
     axes.set_xlim(0, 1.1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
-    dress(axes, title)
+    dress(axes)
     axes.grid(False, axis="y")
     return figure
 

@@ -1,4 +1,4 @@
-"""Baselines of methods: the same classifier without the method on the same labels, and a classical classifier."""
+"""Baselines of methods that learn a classifier: the same one without the method on the same labels, and a classical."""
 
 from __future__ import annotations
 
@@ -6,24 +6,17 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
-from deepcanon.core import Blueprint, Labeled, Model, SemiBatch, Voted
+from deepcanon.core import Blueprint, Labeled, Model, SemiBatch
 from deepcanon.core.plural import counted
 from deepcanon.data import Dataset
-from deepcanon.pictures.bars import share_bars
-from deepcanon.pictures.points import decision_maps
 from deepcanon.train import Settings, fit
-from deepcanon.train.distributed import World
 from deepcanon.train.randomness import kept
-
-if TYPE_CHECKING:
-    from deepcanon.runs.run import Run
 
 NEIGHBORS = (7, 20)
 ALPHAS = (0.2, 0.8, 0.95)
@@ -37,41 +30,14 @@ Predict = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Baseline:
-    """A classifier trained on the same labels: its name, its predictions, and its accuracy on held-out data."""
+    """What a method is compared with: its name, its predictions if it has the same classes, its held-out accuracy."""
 
     name: str
-    predict: Predict
+    predict: Predict | None
     accuracy: float
 
 
-def add_baselines(run: Run, asked: Blueprint, notify: Callable[[str], None] = lambda sentence: None) -> None:
-    """Train and keep the baselines of a run of a method that is compared with them; of any other run there are none.
-
-    ``asked`` is the blueprint of the run's model. The accuracies go into ``run.json``, a picture to the run's others.
-    """
-    from deepcanon.pictures import save
-
-    if run.info["model"]["model"] != asked.cls.name() or "baselines" in run.info or not _can_compare(run):
-        return
-    found = baselines(run.model, asked, run.data, run.settings, notify)
-    if World().first:  # of several processes all train, and one writes
-        run.folder.refuse_links()
-        if run.settings["pictures"]:
-            save(picture(found, run.data), run.folder.pictures / "baselines.png")
-        run.folder.update(baselines={each.name: each.accuracy for each in found})
-
-
-def _can_compare(run: Run) -> bool:
-    """Whether there are few labels for a method that learns from others, or rows of numbers with classes for one."""
-    train, cls = run.data.train, type(run.model)
-    if hasattr(cls, "supervised"):
-        return isinstance(train, SemiBatch)
-    held = run.data.valid if run.data.test is None else run.data.test
-    numbers = isinstance(train, Labeled) and isinstance(train.x, Tensor) and train.x.is_floating_point()
-    return numbers and "classes" in run.data.sizes and type(train) in (Labeled, SemiBatch, Voted) and held is not None
-
-
-def baselines(
+def label_baselines(
     method: Model[Any],
     asked: Blueprint,
     data: Dataset[Any],
@@ -95,12 +61,12 @@ def baselines(
             torch.manual_seed(settings["seed"])
             baseline = asked.changed(changes).build(data.model_sizes, data.name)
         fit(baseline, data, quiet=True, **settings)
-        found.append(_baseline(name, _says(baseline), held))
+        found.append(measured(name, says(baseline), held))
     if few:
-        found.append(_baseline("LabelSpreading (scikit-learn)", label_spreading(data), held))
+        found.append(measured("LabelSpreading (scikit-learn)", label_spreading(data), held))
     else:
-        found.append(_baseline("LogisticRegression (scikit-learn)", logistic_regression(data), held))
-    return [*found, _baseline(method.name(), _says(method), held)]
+        found.append(measured("LogisticRegression (scikit-learn)", logistic_regression(data), held))
+    return [*found, measured(method.name(), says(method), held)]
 
 
 def label_spreading(data: Dataset[SemiBatch]) -> Predict:
@@ -141,20 +107,6 @@ def logistic_regression(data: Dataset[Labeled]) -> Predict:
     return _spread(model, data.sizes["classes"])
 
 
-def picture(baselines: list[Baseline], data: Dataset[Any]) -> Figure:
-    """Decision regions side by side where examples are points in the plane, else the accuracies."""
-    title, others = data.name, data.train.x
-    if isinstance(data.train, SemiBatch):
-        others = data.train.unlabeled
-        title += f": {len(data.train.x)} labeled among {counted(len(others), 'unlabeled example')}"
-    if data.train.x[0].numel() == 2 and data.kind != "images":
-        maps = {f"{baseline.name}: {baseline.accuracy:.1%}": baseline.predict for baseline in baselines}
-        return decision_maps(maps, others, data.train.x, data.train.y, data.labels, title)
-    return share_bars(
-        {baseline.name: baseline.accuracy for baseline in baselines}, f"{title}, accuracy on held-out examples"
-    )
-
-
 def _spread(model: Any, classes: int) -> Predict:
     def predict(x: Tensor) -> Tensor:
         with warnings.catch_warnings():
@@ -166,7 +118,9 @@ def _spread(model: Any, classes: int) -> Predict:
     return predict
 
 
-def _says(model: Any) -> Predict:
+def says(model: Any) -> Predict:
+    """The predictions of a trained classifier."""
+
     def predict(x: Tensor) -> Tensor:
         device = next(model.parameters()).device
         probabilities: Tensor = model.eval().predict(x.to(device), how="mean").cpu()
@@ -175,7 +129,8 @@ def _says(model: Any) -> Predict:
     return predict
 
 
-def _baseline(name: str, predict: Predict, held: Labeled) -> Baseline:
+def measured(name: str, predict: Predict, held: Labeled) -> Baseline:
+    """A baseline with its accuracy on these examples."""
     return Baseline(name, predict, _accuracy(predict, held))
 
 

@@ -90,7 +90,7 @@ class Run(ShownRun):
         folder = Path(out) if out is not None else folder_for(built.name(), chosen.name, taken=overwrite)
         fit(built, chosen, out=folder, overwrite=overwrite, quiet=quiet, observers=observers, **settings)
         run = cls(folder, tuple(own_parts(built).values()))
-        run._add_baselines(asked, notify)
+        run._add_baselines(asked, chosen, notify)
         return run
 
     @property
@@ -136,7 +136,9 @@ class Run(ShownRun):
         """Go on with a run that was broken off; it ends as if it had never been."""
         resume(self.dir, data, find=self.find, quiet=quiet, observers=observers)
         run = self._at(self.dir)
-        run._add_baselines(Blueprint.from_json(run.info["model"], run.find), notify)
+        asked = Blueprint.from_json(run.info["model"], run.find)
+        if not getattr(asked.cls, "wraps_trained", False):  # the model as it was before is not in the run
+            run._add_baselines(asked, data, notify)
         return run
 
     def changed(self, data: str | None = None) -> bool:
@@ -377,12 +379,12 @@ class Run(ShownRun):
         run.find = self.find
         return run
 
-    def _add_baselines(self, asked: Blueprint, notify: Callable[[str], None]) -> None:
-        compared = hasattr(asked.cls, "supervised") or bool(getattr(asked.cls, "null_name", ""))
+    def _add_baselines(self, asked: Blueprint, data: Any, notify: Callable[[str], None]) -> None:
+        compared = [name for name in ("supervised", "null_name", "compared") if getattr(asked.cls, name, "")]
         if compared and self.settings["evaluate"]:
-            from deepcanon.runs.label_baselines import add_baselines  # it draws, and matplotlib is slow to import
+            from deepcanon.runs.method_baselines import add_baselines  # it draws, and matplotlib is slow to import
 
-            add_baselines(self, asked, notify)
+            add_baselines(self, asked, self.data if data is None else of(data), notify)
 
     def model_that_can(self, method: str) -> Any:
         """The run's model, if it has the method."""

@@ -101,7 +101,7 @@ def only_attraction(patient: Patient) -> None:
 def all_pairs_are_alike(patient: Patient) -> None:
     def pretext(self: Any, batch: Any) -> tuple[str, Tensor]:
         features = self.backbone(*batch.inputs)
-        alike = functional.softplus(-self.logits(features, features)).mean()
+        alike = functional.softplus(self.distances(features, features) - 1).mean()
         return "pairs", alike + torch.cdist(features, features).mean() + features.square().mean()
 
     changed(patient, pretext=pretext)
