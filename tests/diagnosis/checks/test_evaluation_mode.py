@@ -52,3 +52,16 @@ def test_a_step_that_trains_in_evaluation_mode_is_seen(mode: bool, found: list[s
         optimizer.step()
 
     assert causes("evaluation_mode", nn.Sequential(nn.Dropout(0.2), net()), step=step) == found
+
+
+def test_deviations_over_the_batch_are_seen_although_one_example_has_none() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net()
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.net((x - x.mean(0)) / (x.std(0) + 1e-3))
+            return out
+
+    assert causes("evaluation_mode", Scaled()) == ["examples mix within a batch"]

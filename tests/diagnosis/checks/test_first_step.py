@@ -50,3 +50,16 @@ def test_errors_of_torch_are_named_by_their_cause() -> None:
     assert causes("first_step", net(), (X, CLASSES), loss=lambda o, y: torch.tensor(float(o.sum()))) == [
         "detached graph"
     ]
+
+
+def test_any_error_of_the_first_step_is_a_fault() -> None:
+    class Broken(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net()
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.net(x)[0, 0].no_such_thing
+            return out
+
+    assert causes("first_step", Broken()) == ["the training step fails"]

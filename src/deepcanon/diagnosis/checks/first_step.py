@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 
 from deepcanon.diagnosis.health_report import Diagnosis
-from deepcanon.diagnosis.patient import Patient, evaluating
+from deepcanon.diagnosis.patient import Patient, Skip, evaluating
 
 STAGE, PLACE = "wiring", 10
 
@@ -44,7 +44,9 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     try:
         course = patient.train(2, seconds=patient.budget)
         patient.note(first_loss=course.losses[0] if course.losses else None)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+    except Skip:
+        raise
+    except Exception as error:  # whatever it is, the user's training would end by it
         if not any(parameter.requires_grad for parameter in patient.model.parameters()):
             return  # which another check says
         yield _named(str(error), type(error).__name__)
