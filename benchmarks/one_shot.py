@@ -1,6 +1,6 @@
 """One-shot classification of Omniglot by a Siamese network, next to nearest neighbors of pixels.
 
-    DEEPCANON_DATA=FOLDER python benchmarks/one_shot.py [--steps 600] [--seeds 1] [--objective matching] [--validate]
+    DEEPCANON_DATA=FOLDER python benchmarks/one_shot.py [--steps 1500] [--seeds 1] [--objective matching] [--validate]
 
 The folder omniglot of DEEPCANON_DATA holds omniglot28.npz (all characters in 28 x 28 pixels, as packed bits with
 alphabet, character and is_background) and one_shot_all_runs.zip, the 20 runs of 20 characters each by Lake et al.
@@ -43,7 +43,7 @@ Run = tuple[Tensor, Tensor, Tensor]
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--objective", default="matching")

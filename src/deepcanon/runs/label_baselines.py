@@ -30,7 +30,7 @@ Predict = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a method is compared with: its name, its predictions if it has the same classes, its held-out accuracy."""
+    """A baseline of a method: its name, its predictions if it has the same classes, its accuracy on held-out data."""
 
     name: str
     predict: Predict | None

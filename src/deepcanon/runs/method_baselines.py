@@ -1,4 +1,4 @@
-"""What a run of a method is shown next to: the same network without the method, and a classical classifier."""
+"""Baselines of a run of a method: the same network without the method, and a classical classifier."""
 
 from __future__ import annotations
 
