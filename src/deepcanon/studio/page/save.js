@@ -59,9 +59,7 @@ export async function saveHtml(view, name) {
     copied[n].replaceWith(image);
   });
   const shown = [...view.querySelectorAll("img")], again = [...copy.querySelectorAll("img:not(.drawn)")];
-  await Promise.all(again.map(async (image, n) => {
-    if (shown[n].src.startsWith("blob:")) image.src = await dataAddress(await (await fetch(shown[n].src)).blob());
-  }));
+  again.forEach((image, n) => { if (shown[n].src.startsWith("blob:")) image.src = dataAddress(shown[n]); });
   for (const tool of copy.querySelectorAll("button, input, select, textarea, form, iframe, script, .tools, .live-only")) tool.remove();
   for (const link of copy.querySelectorAll("a")) link.replaceWith(...link.childNodes);
   const sheets = [...document.querySelectorAll("link[rel=stylesheet]")].map(async (link) => (await fetch(link.href)).text());
@@ -84,8 +82,12 @@ export async function saveHtml(view, name) {
   download(fileName(name, "html"), new Blob([`<!doctype html>\n${text}`], { type: "text/html" }));
 }
 
-function dataAddress(blob) {
-  return new Promise((done) => { const reader = new FileReader(); reader.onload = () => done(reader.result); reader.readAsDataURL(blob); });
+// An image as it is shown: its own address lives no longer than this page, whose policy lets no script read it.
+function dataAddress(image) {
+  const sheet = h("canvas", { width: image.naturalWidth, height: image.naturalHeight });
+  if (!sheet.width || !sheet.height) return "data:,";
+  sheet.getContext("2d").drawImage(image, 0, 0, sheet.width, sheet.height);
+  return sheet.toDataURL("image/png");
 }
 
 // The button that every view has.
