@@ -45,8 +45,9 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if patient.task == "targets" and len(y.unique()) >= DIFFERENT * len(y):
         ahead = list(_of_the_future(rows, y, time))
         if time is not None and not ahead:
-            everything = [(rows, y), *others.values()]
-            ahead = list(_scaled_apart(*(torch.cat(each) for each in zip(*everything, strict=True)), time))
+            together = [(rows, y), *others.values()]
+            every, targets = torch.cat([x for x, _ in together]), torch.cat([y for _, y in together])
+            ahead = list(_scaled_apart(every, targets, time))
         yield from ahead
         for name, (_, targets) in others.items():
             yield from _held_out_among_inputs(patient, rows, targets, name)

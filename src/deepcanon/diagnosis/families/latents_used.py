@@ -180,5 +180,5 @@ def _best_constant(loss: Callable[[Tensor], Tensor], again: Tensor) -> Tensor:
         value.backward()
         return value
 
-    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    optimizer.step(closure)
     return constant
