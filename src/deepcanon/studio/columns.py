@@ -198,7 +198,7 @@ def parse(lines: bytes) -> dict[str, dict[str, Floats]]:
     try:
         records = from_json(b"[%s]" % lines.replace(b"\n", b","), cache_strings="keys")
         if len(records) != lines.count(b"\n") + 1 or not all(map(_is_record, records)):
-            raise ValueError("a line that is no record")
+            raise ValueError("a line that is not a record")
     except ValueError:  # one damaged line is enough for that
         records = [record for line in lines.split(b"\n") if (record := record_of(line)) is not None]
     return columns_of(records)
