@@ -247,7 +247,8 @@ def ours(folder: Path) -> dict[str, float]:
 
 def switch(folder: Path) -> dict[str, float]:
     """With all logs read: switching, zoom, and how late a new line is seen."""
-    root, found = folder / "ours", {}
+    root = folder / "ours"
+    found: dict[str, float] = {}
     with studio(root, folder / "caches") as (process, address), browser() as page:
         wait_for(address)
         again = opened(page, address, '.view[data-sketched="0"]')

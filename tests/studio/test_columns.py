@@ -58,9 +58,8 @@ def test_blocks_are_those_of_the_values(tmp_path: Path, size: int) -> None:
         log.write_bytes(b"".join(content[:end]))
         columns = update(log, tmp_path / "cache")
     for name in ("loss", "grad_norm"):
-        values = np.full(11 * size, np.nan, np.float32)  # the last block is not full
-        values[: len(records)] = held(columns, "step", name)
-        values = values.reshape(11, size)
+        values = np.full((11, size), np.nan, np.float32)
+        values.ravel()[: len(records)] = held(columns, "step", name)  # the last block is not full
         low, high, total, count = columns.blocks("step", name, size).T
         filled = np.where(np.isnan(values), np.inf, values).min(1)
         np.testing.assert_array_equal(low, np.where(np.isinf(filled), np.nan, filled))

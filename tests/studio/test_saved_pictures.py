@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PIL import Image
-from playwright.sync_api import Page
 
-from tests.studio.conftest import Served
 from tests.studio.made import make_run, step
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.studio.conftest import Served
 
 
 def test_a_saved_run_holds_its_pictures(
