@@ -13,7 +13,7 @@ import { saveButton, savePng } from "../save.js";
 export const title = "Playground";
 
 export async function mount(root, state, go) {
-  let id = null, scene = null, frame = null, curve = [], endStream = null, turn = 0, moved = 0, drawnCurve = 0;
+  let id = null, scene = null, frame = null, curve = [], endStream = null, turn = 0, moved = 0, drawnCurve = 0, eager = false;
 
   // What the training does, and how to hold it.
   const play = h("button", { type: "button", class: "main play", onclick: () => (frame?.state === "running" ? tell({ do: "pause" }) : tell({ do: "go", pace: "run" })) }, "▶ Play");
@@ -69,7 +69,8 @@ export async function mount(root, state, go) {
       picture.scene(scene);
       drawLooks();
       endStream = stream(`/api/play/${id}/frames`, take, (error) => { if (mine === turn && error) refuse(error.message); });
-      if (running) tell({ do: "go", pace: "run" });
+      if (running || eager) tell({ do: "go", pace: "run" });
+      eager = false;
     } catch (error) { if (mine === turn) refuse(error.message); } finally { if (mine === turn) transport.classList.remove("busy"); }
   }
 
@@ -97,7 +98,11 @@ export async function mount(root, state, go) {
   }
 
   async function tell(command) {
-    if (!id) { if (command.do === "go" && wanted) await begin(wanted, true); return null; }
+    if (!id) {
+      if (command.do === "go" && wanted) await begin(wanted, true);
+      else if (command.do === "go" && command.pace === "run") eager = !choose.drawing();  // as soon as there is something to play
+      return null;
+    }
     try { return await post(`/api/play/${id}`, command); } catch (error) { refuse(error.message); return null; }
   }
 
