@@ -9,8 +9,8 @@ class Recipe:
 
     ``optimizer`` and ``schedule`` are names with options, written as on the command line:
     ``"sgd:momentum=0.9,nesterov=true"``, ``"cosine:warmup=100"``. ``clip`` is ``"norm:1.0"`` or ``"value:0.5"``.
-    ``ema`` is the decay of a moving average of the weights, where that is the model. ``keep_weights`` is ``"last"`` where
-    the end of the training is the model, as with the optimum of a convex loss.
+    ``ema`` is the decay of a moving average of the weights, where that is the model. ``keep_weights`` is ``"last"``
+    where the end of the training is the model, as with the optimum of a convex loss.
 
     >>> Recipe(lr=0.1).optimizer
     'adam'

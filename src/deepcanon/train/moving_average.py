@@ -13,8 +13,8 @@ from torch import Tensor, nn
 class Average:
     r"""The exponential moving average :math:`\bar\theta \leftarrow d\,\bar\theta + (1 - d)\,\theta`, or nothing.
 
-    In step t the decay d is at most :math:`(1 + t) / (10 + t)`: of a short training, too, the average must not be mostly
-    the weights that it began with.
+    In step t the decay d is at most :math:`(1 + t) / (10 + t)`: of a short training, too, the average must not be
+    mostly the weights that it began with.
 
     References:
         | Acceleration of stochastic approximation by averaging (Polyak & Juditsky, 1992),
