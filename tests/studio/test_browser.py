@@ -80,7 +80,8 @@ def test_the_numbers_of_the_table_and_of_a_run_are_those_of_the_files(
         loss = [record["loss"] for record in last if record["kind"] == "step"][-1]
         assert read(shown["accuracy"]) == pytest.approx(info["results"]["test"]["accuracy"], rel=1e-3)
         assert read(shown["loss"]) == pytest.approx(loss, rel=1e-3)
-        assert shown["status"] == "finished"
+        assert line.locator(".badge").all_text_contents() == ["finished"]
+        assert shown["status"].endswith("epoch 3 of 3")
     page.get_by_role("link", name="mlp-0", exact=True).click()
     page.locator("section.view-run table").first.wait_for()
     info = results(runs / "mlp-0")["results"]

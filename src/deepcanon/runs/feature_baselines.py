@@ -76,7 +76,8 @@ def one_shot_baselines(
     held = data.split("valid" if data.test is None else "test")
     splits: Any = {name: _of(part, part.y < seen) for name, part in _splits(data).items()}
     fewer = replace(data, **splits)
-    notify(f"To compare, training on {seen} of {data.sizes['classes']} classes: one-shot accuracy on the others ...")
+    classes = counted(data.sizes["classes"], "class", plural="classes")
+    notify(f"To compare, training on {seen} of {classes}: one-shot accuracy on the others ...")
     own, untrained, supervised = (
         _built(each, data, settings)
         for each in (asked, asked, asked.changed(type(method).null))  # type: ignore[attr-defined]
