@@ -237,12 +237,12 @@ def test_the_page_itself_holds_no_secret(studio: Served) -> None:
 # Bodies.
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(studio: Served) -> None:
     head = post_head(studio)
-    declared = studio.raw(f"{head}Content-Length: 999999999999\r\n\r\n".encode())
-    assert status_of(declared) == 413
+    for length in (security.MOST_BODY + 1, 999_999_999_999):  # of which nothing is sent: the server may hang up sooner
+        declared = studio.raw(f"{head}Content-Length: {length}\r\n\r\n".encode())
+        assert status_of(declared) == 413
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
     chunked = studio.raw(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunk * 20)
     assert status_of(chunked) in (413, 0)  # hung up while we were still sending
-    assert studio.ask("POST", "/api/jobs", b" " * (security.MOST_BODY + 1))[0] == 413
     assert studio.ask("GET", "/api/runs", b"{}")[0] == 413
     assert studio.ask("POST", "/api/jobs", b"{}", {"Content-Length": "-1"})[0] == 400
 
