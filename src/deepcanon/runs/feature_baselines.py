@@ -13,7 +13,7 @@ from deepcanon.core import Blueprint, Labeled, Model
 from deepcanon.core.plural import counted
 from deepcanon.data import Dataset
 from deepcanon.data.split import stratified_order
-from deepcanon.runs.label_baselines import Baseline, logistic_regression, measured, says
+from deepcanon.runs.label_baselines import Baseline, built, logistic_regression, measured, says
 from deepcanon.train import Settings, fit
 from deepcanon.train.randomness import kept
 
@@ -39,7 +39,7 @@ def probe_baselines(
     Next to them stands the same network trained on these labels alone, its inputs perturbed as the method perturbs.
     """
     held, few = data.split("valid" if data.test is None else "test"), _few(data, settings["seed"])
-    labels = f"{counted(len(few.train), 'label')}"
+    labels = counted(len(few.train), "label")
     notify(f"To compare, linear probes and supervised training on {labels} ...")
     perturb = cast("Callable[[Tensor], Tensor]", method.perturbed)
 
@@ -48,7 +48,7 @@ def probe_baselines(
             torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
             return Labeled(perturb(batch.x.cpu()).to(batch.x), batch.y)
 
-    untrained, supervised = (_built(each, data, settings) for each in (asked, asked.changed(type(method).null)))  # type: ignore[attr-defined]
+    untrained, supervised = (built(each, data, settings) for each in (asked, asked.changed(type(method).null)))  # type: ignore[attr-defined]
     fit(supervised, replace(few, fresh=fresh), quiet=True, **_as_long(data, few, settings))
     cases: dict[str, Features] = {
         "the inputs as they are": lambda x: x.flatten(1),
@@ -79,7 +79,7 @@ def one_shot_baselines(
     classes = counted(data.sizes["classes"], "class", plural="classes")
     notify(f"To compare, training on {seen} of {classes}: one-shot accuracy on the others ...")
     own, untrained, supervised = (
-        _built(each, data, settings)
+        built(each, data, settings)
         for each in (asked, asked, asked.changed(type(method).null))  # type: ignore[attr-defined]
     )
     for model in (own, supervised):
@@ -111,12 +111,6 @@ def _as_long(data: Dataset[Any], few: Dataset[Any], settings: Settings) -> Setti
     size = settings["batch_size"]
     longer = -(-len(data.train) // size) / -(-len(few.train) // size)
     return cast("Settings", {**settings, "epochs": round(settings["epochs"] * longer)})
-
-
-def _built(asked: Blueprint, data: Dataset[Any], settings: Settings) -> Any:
-    with kept():
-        torch.manual_seed(settings["seed"])
-        return asked.build(data.model_sizes, data.name)
 
 
 def _encoder(method: Any) -> Features:

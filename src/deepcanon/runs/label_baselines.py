@@ -57,9 +57,7 @@ def label_baselines(
     found = []
     for name, changes in (cases or {own.null_name: own.null}).items():
         notify(f"To compare, {name}: training on the {counted(len(data.train.x), 'labeled example')} alone ...")
-        with kept():
-            torch.manual_seed(settings["seed"])
-            baseline = asked.changed(changes).build(data.model_sizes, data.name)
+        baseline = built(asked.changed(changes), data, settings)
         fit(baseline, data, quiet=True, **settings)
         found.append(measured(name, says(baseline), held))
     if few:
@@ -67,6 +65,13 @@ def label_baselines(
     else:
         found.append(measured("LogisticRegression (scikit-learn)", logistic_regression(data), held))
     return [*found, measured(method.name(), says(method), held)]
+
+
+def built(asked: Blueprint, data: Dataset[Any], settings: Settings) -> Any:
+    """The model that is asked for, from the same start as that of the run."""
+    with kept():
+        torch.manual_seed(settings["seed"])
+        return asked.build(data.model_sizes, data.name)
 
 
 def label_spreading(data: Dataset[SemiBatch]) -> Predict:

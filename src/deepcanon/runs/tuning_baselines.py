@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from deepcanon.blueprints import blueprint
 from deepcanon.core import Blueprint, Descend, Model, UsageError
 from deepcanon.data import Dataset
-from deepcanon.runs.label_baselines import Baseline, logistic_regression, measured, says
+from deepcanon.runs.label_baselines import Baseline, built, logistic_regression, measured, says
 from deepcanon.train import Settings, fit
-from deepcanon.train.randomness import kept
 
 
 def tuning_baselines(
@@ -32,12 +29,10 @@ def tuning_baselines(
     }
     found = [measured("LogisticRegression (scikit-learn)", logistic_regression(data), held)]
     for name, case in cases.items():
-        with kept():
-            torch.manual_seed(settings["seed"])
-            try:
-                model = (case or base).build(data.model_sizes, data.name)
-            except UsageError:  # not every model has a last layer that can be trained alone
-                continue
+        try:
+            model = built(case or base, data, settings)
+        except UsageError:  # not every model has a last layer that can be trained alone
+            continue
         if case is not None:
             notify(f"To compare, {name}: training by the same settings ...")
             fit(model, data, quiet=True, **settings)
