@@ -43,6 +43,14 @@ def _undrawn() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _unsynced() -> Iterator[None]:
+    """Files left to the system to write: processes are killed here, not the machine, and disks take their time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _judged_fast() -> Iterator[None]:
     """Samples told from data by a few trees, which else take longer in a comparison than its models to train."""
     with pytest.MonkeyPatch.context() as patch:

@@ -267,6 +267,7 @@ def test_the_median_model_is_short() -> None:
     assert statistics.median(lengths) <= 110
 
 
+@pytest.mark.slow
 def test_no_file_names_a_place_on_somebodys_machine() -> None:
     assert MACHINE_PATH.search('open("/' + 'home/me/x")')
     assert not MACHINE_PATH.search("https://example.org/home/page and ~/home/x")

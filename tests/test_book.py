@@ -127,6 +127,7 @@ def test_no_row_of_the_canon_belongs_to_two_chapters() -> None:
     assert len(every) == len({*every}) == 160
 
 
+@pytest.mark.slow
 def test_every_link_leads_to_a_file_and_every_name_to_a_page() -> None:
     known = {("model", each.name): f"models/{each.family}/{each.name}" for each in catalogue.entries()}
     known |= {
@@ -150,6 +151,7 @@ def test_a_link_to_nowhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert staging.linked("[a](LICENSE)", "project/readme", {}) == f"[a]({staging.SITE}/LICENSE)"
 
 
+@pytest.mark.slow
 def test_a_page_runs_is_remembered_and_runs_again_when_the_library_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +189,7 @@ def test_a_page_that_fails_says_where_and_why(code: str, said: str, monkeypatch:
         cells.run_page("page", f"```{{code-cell}}\n{code}\n```\n", 0.01 if "range" in code else 5)
 
 
+@pytest.mark.slow
 def test_commands_run_as_they_are_typed_and_packages_may_be_missing() -> None:
     page = """
 ```{code-cell}
@@ -212,6 +215,7 @@ def test_the_files_of_katex_are_as_published() -> None:
     assert katex.changed_files() == []
 
 
+@pytest.mark.slow
 def test_the_build_says_what_is_missing(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-S", str(ROOT / "docs" / "build"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -17,6 +17,7 @@ from deepcanon.core import UsageError
 from deepcanon.core.toy import Toy
 
 
+@pytest.mark.slow
 def test_every_model_file_is_an_entry_and_is_found_by_its_name() -> None:
     root = Path(deepcanon.__file__).parent
     files = [*root.glob("models/*/*.py"), *root.glob("methods/*.py")]

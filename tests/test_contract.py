@@ -32,6 +32,9 @@ LONG = {
     "score_sde", "seq2seq", "seq2seq_attention", "t5", "transformer", "video_flow", "vit",
 }  # fmt: skip
 """Models whose laws take longest, about a second or more; of each family there are others."""
+every_model = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MODELS]
+)
 
 
 def test_the_catalogue_finds_the_models() -> None:
@@ -101,9 +104,7 @@ def test_without_the_slow_tests_models_of_every_family_are_held_to_their_laws() 
     assert {FAMILIES[name] for name in set(MODELS) - LONG} == set(FAMILIES.values())
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MODELS]
-)
+@every_model
 def test_a_model_keeps_the_laws_of_its_kinds(name: str) -> None:
     cls = catalogue.find(name)
     for kind in laws.kinds_of(cls):
@@ -112,7 +113,7 @@ def test_a_model_keeps_the_laws_of_its_kinds(name: str) -> None:
         assert all(outcome.holds for outcome in found), f"{name} as {kind}\n{laws.report(found)}"
 
 
-@pytest.mark.parametrize("name", MODELS)
+@every_model
 def test_a_run_that_is_resumed_ends_with_the_bits_of_an_unbroken_one(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, batch = catalogue.find(name).example()

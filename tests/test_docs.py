@@ -30,6 +30,7 @@ WITH_CODE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_give_what_it_says(page: str) -> None:
     said: list[str] = []

@@ -43,6 +43,7 @@ def test_importing_it_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_one_model_imports_only_its_own_file() -> None:
     code = (
         "import sys, deepcanon as dc; dc.models.RealNVP, dc.find('mlp'); "

@@ -212,6 +212,7 @@ class Page(HTMLParser):
         self.text += data
 
 
+@pytest.mark.slow
 def test_what_ends_a_cell_is_a_small_table(everything: dict[str, Any]) -> None:
     for name, words in {
         "Dataset": ("digits", "1257"),
@@ -344,6 +345,7 @@ def test_a_model_of_a_user_shows_any_argument() -> None:
     assert len(repr(dc.models.ConditionalVAE.example()[0].given(1))) < SHORT
 
 
+@pytest.mark.slow
 def test_figures_show_themselves_without_pyplot(everything: dict[str, Any], tmp_path: Path) -> None:
     figure = dc.pictures.scatter({"data": torch.randn(20, 2)}, "points")
     png = figure._repr_png_()  # type: ignore[attr-defined]

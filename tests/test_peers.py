@@ -77,6 +77,7 @@ def test_a_file_that_imports_a_peer_is_known(source: str, found: bool) -> None:
     assert importing(source) == found
 
 
+@pytest.mark.slow
 def test_a_file_that_takes_a_peer_for_granted_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "test_granted.py"
     path.write_text("import zuko\n\ndef test_it() -> None: ...\n")

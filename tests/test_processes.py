@@ -12,6 +12,7 @@ from tests.processes import killed, together
 TRAIN = ("train", "mlp", "--data", "moons", "--hidden", "2", "--steps", 3, "--checkpoint-every", 1, "--threads", 1)
 
 
+@pytest.mark.slow
 def test_a_training_dies_at_its_checkpoint_and_one_that_ends_before_is_seen(tmp_path: Path) -> None:
     killed(*TRAIN, "--out", tmp_path / "killed", step=2)
     assert RunFolder.open(tmp_path / "killed").info["status"] == "running"

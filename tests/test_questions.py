@@ -89,6 +89,7 @@ def test_only_a_function_of_the_files_name_that_returns_a_finding_is_a_question(
     assert found == catalogue.Entry("one", "study", "deepcanon.studies.one", "Is it one?")
 
 
+@pytest.mark.slow
 def test_listing_needs_no_torch() -> None:
     code = (
         "import sys\nsys.argv = ['deepcanon', 'insight']\nfrom deepcanon.cli import main\n"

@@ -253,6 +253,7 @@ def test_addresses_and_titles_keep_their_words() -> None:
     assert len(banned("docs/x.md", "| colour | optimisation |\n")) == 2
 
 
+@pytest.mark.slow
 def test_all_text_keeps_to_the_words_of_the_field() -> None:
     found = [hit for path, text in texts() for hit in banned(path, text)]
     assert found == [], "\n".join(found)
@@ -273,6 +274,7 @@ def test_a_docstring_that_begins_with_a_question_or_a_blank_line_is_caught() -> 
     assert questions("x = 1\n") == ["module: no docstring"]
 
 
+@pytest.mark.slow
 def test_every_docstring_begins_with_what_the_thing_is() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {fault}"

@@ -66,6 +66,7 @@ for line in sys.stdin.read().splitlines():
 """
 
 
+@pytest.mark.slow
 def test_what_names_show_is_answered_without_torch(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], input="\n".join(ANSWERED), capture_output=True, text=True, cwd=tmp_path,

@@ -12,6 +12,7 @@ WORDS = st.text(alphabet="abcdefghij", min_size=1, max_size=12)
 CELLS = st.lists(WORDS, max_size=8).map(" ".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 6).flatmap(

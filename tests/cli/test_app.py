@@ -47,6 +47,7 @@ def test_help_and_lists_answer_without_torch(words: list[str]) -> None:
     assert (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime) < 1.5
 
 
+@pytest.mark.slow
 def test_without_arguments_the_help_is_shown() -> None:
     done = run()
     assert done.returncode == 0

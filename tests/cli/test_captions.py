@@ -34,6 +34,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_images_of_a_folder_are_captioned_as_those_of_files(
     call: Call, trained: Path, images: Path, tmp_path: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_what_cannot_be_captioned_is_said(call: Call, trained: Path, images: Pat
     assert "learned from examples of shape (1, 28, 28); digits gives (1, 8, 8)" in table.stderr
 
 
+@pytest.mark.slow
 def test_pairs_of_texts_are_predicted_and_sampled_alike(call: Call, tmp_path: Path) -> None:
     run = tmp_path / "run"
     dc.Run.train("seq2seq_attention:units=8,embedding=4", "dates", out=run, quiet=True, steps=2)

@@ -38,6 +38,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deepcanon.core.apart.call_apart", lambda _, *arguments, **limits: outcomes(*arguments))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "sentence"), [("import os; os._exit(0)", "ended the process with the exit code 0")])
 def test_a_file_that_ends_the_process_is_not_passed(call: Call, tmp_path: Path, line: str, sentence: str) -> None:
     (tmp_path / "mine.py").write_text(line)
@@ -96,6 +97,7 @@ def test_a_module_that_keeps_the_laws(call: Call, file: Path) -> None:
     assert len(answer.json["outcomes"]) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_at_once")
 def test_a_module_that_breaks_one_is_told_which_and_by_how_much(call: Call, file: Path) -> None:
     answer = call("check", f"{file}:Squashed", "--as", "classifier", "--json")

@@ -49,6 +49,7 @@ def compared(iris: Path, tmp_path_factory: pytest.TempPathFactory, call: Call) -
     return out, answer.json
 
 
+@pytest.mark.slow
 def test_the_answer_names_the_report_and_holds_the_file(compared: tuple[Path, dict[str, Any]]) -> None:
     out, answer = compared
     assert answer["report"] == str(out / "report.html")
@@ -74,6 +75,7 @@ def test_numbers_equal_those_of_evaluate(compared: tuple[Path, dict[str, Any]], 
             assert right / 12 == pytest.approx(test["accuracy"])
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_report_repeat_its_runs(
     compared: tuple[Path, dict[str, Any]], call: Call, tmp_path: Path
 ) -> None:
@@ -153,6 +155,7 @@ def test_interrupted_between_trainings_it_says_how_to_go_on(
     assert call(*words).code == 0
 
 
+@pytest.mark.slow
 def test_a_signal_stops_a_training_and_the_same_command_goes_on(
     iris: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,12 +19,14 @@ class Net(nn.Sequential):
 """
 
 
+@pytest.mark.slow
 def test_a_healthy_model_ends_with_0_and_says_so() -> None:
     done = run.invoke(app, ["doctor", "softmax_regression", "--data", "moons"])
     assert done.exit_code == 0, done.output
     assert "nothing found" in done.output
 
 
+@pytest.mark.slow
 def test_an_ill_module_of_the_users_ends_with_1_and_leaves_a_report(tmp_path: Path) -> None:
     file = tmp_path / "net.py"
     file.write_text(NET)

@@ -64,6 +64,7 @@ def test_without_the_training_data_the_missing_baseline_is_said(call: Call, frau
     assert "examples of the class 'fraud'" in shown
 
 
+@pytest.mark.slow
 def test_class_weights_find_what_the_plain_loss_does_not(call: Call, frauds: Path, tmp_path: Path) -> None:
     words = ("--data", frauds, "--target", "kind", "--hidden", "8", "--epochs", "20", "--threads", "1", "--json")
     plain = call("train", "mlp", *words, "--out", tmp_path / "plain").json
@@ -77,6 +78,7 @@ def test_class_weights_find_what_the_plain_loss_does_not(call: Call, frauds: Pat
     assert "a positive number for each of the 2 classes" in refused.stderr
 
 
+@pytest.mark.slow
 def test_compare_marks_no_model_that_finds_no_fraud(call: Call, frauds: Path, tmp_path: Path) -> None:
     words = ("--data", frauds, "--target", "kind", "--out", tmp_path / "c", "--threads", "1")
     shown = call(
@@ -114,6 +116,7 @@ def test_a_regression_is_told_in_the_units_of_its_target(call: Call, tmp_path: P
     assert "linear_regression has the lowest RMSE" in compared
 
 
+@pytest.mark.slow
 def test_a_likelihood_of_zero_is_not_an_empty_cell(call: Call, tmp_path: Path) -> None:
     words = ("train", "markov_chain", "--smoothing", "0", "--order", "6", "--no-pictures", "--out", str(tmp_path / "r"))
     result = call(*words)

@@ -34,6 +34,7 @@ def payments(tmp_path_factory: pytest.TempPathFactory, call: Call, frauds: Path)
     return folder
 
 
+@pytest.mark.slow
 def test_the_columns_that_a_model_rests_on_are_asked_of_its_run(call: Call, payments: Path, tmp_path: Path) -> None:
     words = ("insight", "permutation_importance", payments / "run", "--repeats", 2, "--json")
     own = call(*words, "--out", tmp_path / "own")
@@ -48,6 +49,7 @@ def test_the_columns_that_a_model_rests_on_are_asked_of_its_run(call: Call, paym
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "more"), [("partial_dependence", ("--columns", "a,b")), ("input_gradients", ())])
 def test_new_rows_need_no_target_where_none_is_used(
     call: Call, payments: Path, tmp_path: Path, name: str, more: tuple[str, ...]

@@ -70,6 +70,7 @@ def test_other_data_are_refused_in_words() -> None:
         dc.Run.train("gan", "two-domains")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
 def test_classes_of_images_are_domains_and_their_mapping_is_drawn(call: Call, tmp_path: Path) -> None:
     words = ("--hidden", "8", "--steps", "3", "--threads", "1", "--out", tmp_path / "run")

@@ -90,6 +90,7 @@ def test_every_setting_reaches_the_trainer(call: Call, tmp_path: Path) -> None:
     assert kept["steps"] == 6
 
 
+@pytest.mark.slow
 def test_people_see_the_measures_and_where_to_look(call: Call, tmp_path: Path) -> None:
     words = ("--data", "digits", "--epochs", "1", "--batch-size", "128", "--out", tmp_path / "run")
     answer = call("train", "softmax_regression", *words)

@@ -21,6 +21,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_each_text_is_translated(call: Call, trained: Path) -> None:
     texts = ["3 october 2021", "may 1, 1999"]
     found = call("translate", trained, *texts, "--beams", "2", "--json").json
@@ -55,6 +56,7 @@ def test_pairs_of_numbers_are_no_texts(tmp_path: Path) -> None:
         dc.Run(tmp_path / "run").translate("may 1, 1999")
 
 
+@pytest.mark.slow
 def test_the_most_probable_translations_come_with_their_probabilities(call: Call, trained: Path) -> None:
     text = "3 october 2021"
     found = call("translate", trained, text, "--beams", "4", "--top", "3", "--length-penalty", "0.5", "--json").json

@@ -38,6 +38,7 @@ def base(call: Call, tmp_path: Path) -> Path:
     return tmp_path / "base"
 
 
+@pytest.mark.slow
 def test_lora_adapts_a_trained_model_and_gives_it_back_merged(call: Call, tmp_path: Path, base: Path) -> None:
     run, plain = tmp_path / "lora", tmp_path / "plain"
     words = ["--model", base, "--rank", "2", "--data", "digits", "--steps", "20", "--threads", "1", "--json"]
@@ -117,6 +118,7 @@ def test_few_labels_are_shown_beside_what_learns_without_the_unlabeled_examples(
     assert RunFolder.open(run).info["model"]["arguments"]["model"]["arguments"]["hidden"] == [16]
 
 
+@pytest.mark.slow
 def test_methods_are_compared_with_plain_models(call: Call, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("a,b,kind\n" + "".join(f"{i % 7},{i % 5 + 9 * (i % 2)},{'xy'[i % 2]}\n" for i in range(80)))
@@ -130,6 +132,7 @@ def test_methods_are_compared_with_plain_models(call: Call, tmp_path: Path) -> N
     assert "--model mlp --model.hidden 4 --weight 0.5" in commands[0]
 
 
+@pytest.mark.slow
 def test_without_data_few_labels_of_the_digits_are_learned_from(call: Call, tmp_path: Path) -> None:
     words = ["--model", "softmax_regression", "--steps", "3", "--out", tmp_path / "run", "--json"]
     answer = call("train", "fixmatch", *words)

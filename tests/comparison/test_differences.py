@@ -64,6 +64,7 @@ def test_the_interval_is_that_of_the_paired_bootstrap() -> None:
     assert (low, high) == pytest.approx((by_student.low, by_student.high), abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_as_often_as_it_says() -> None:
     """400 samples of 30 skewed differences: within three standard errors of 95 %, or what skewness costs, 3 %."""
     random = np.random.default_rng(3)

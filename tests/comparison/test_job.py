@@ -70,6 +70,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return RunFolder.open(folder).read_weights()
 
 
+@pytest.mark.slow
 def test_the_weights_of_diffusion_are_those_of_the_best_bound(table: str, tmp_path: Path) -> None:
     small = Blueprint(dc.find("ddpm"), {"hidden": (16,), "timesteps": 20}, label="ddpm")
     (entry,) = run_jobs([small], table, tmp_path / "out", budget=0.3)["runs"]
@@ -351,6 +352,7 @@ def frames() -> dict[str, tuple[Any, dict[str, Any]]]:
     return given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrays", "torch"])
 def test_data_in_memory_are_compared_on_in_one_line_and_gone_on_with(kind: str, tmp_path: Path) -> None:
     if kind not in frames():

@@ -27,6 +27,7 @@ def yardstick() -> Yardstick:
     return made
 
 
+@pytest.mark.slow
 def test_a_forest_is_at_one_half_where_both_are_drawn_alike_and_right_where_they_are_apart() -> None:
     held_out = normal(500, 0)
     alike = two_sample_accuracy(normal(500, 1), held_out)
@@ -62,6 +63,7 @@ def test_a_collapsed_model_is_precise_and_covers_little(yardstick: Yardstick) ->
     assert quality["coverage"] < 0.1
 
 
+@pytest.mark.slow
 def test_copies_are_detected_and_new_draws_are_not(yardstick: Yardstick) -> None:
     copied, fresh = yardstick.judge(yardstick.train[:400]), yardstick.judge(normal(400, 9))
     assert copied["copies"] == 1

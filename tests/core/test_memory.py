@@ -79,6 +79,7 @@ def test_the_words_are_those_that_torch_and_numpy_use() -> None:
     assert not memory.ran_out(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_fit_is_not_built() -> None:
     with pytest.raises(MemoryLimitError, match=r"mlp has a tensor of 1000000 x 1000000 numbers, which needs 4 TB"):
         find("mlp")(features=64, classes=10, hidden=(1_000_000, 1_000_000))
@@ -108,6 +109,7 @@ def test_building_under_the_meter_changes_no_bit(monkeypatch: pytest.MonkeyPatch
     assert all(torch.equal(a, b) for a, b in zip(metered, built(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("scarce")
 def test_a_training_that_does_not_fit_is_not_begun(tmp_path: Path) -> None:
     model, data = Toy(features=20_000_000), dc.from_tensors(torch.zeros(2, 20_000_000).normal_())
@@ -140,6 +142,7 @@ def test_a_training_that_runs_out_of_memory_keeps_its_last_checkpoint(tmp_path: 
     assert resumed.steps == 9
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("scarce")
 def test_every_way_to_ask_for_too_much_is_told(tmp_path: Path) -> None:
     photo = tmp_path / "photos" / "cats" / "a.png"

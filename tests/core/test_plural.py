@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import deepcanon
 from deepcanon.core.plural import counted
 
@@ -62,6 +64,7 @@ def test_the_scan_finds_what_it_is_for() -> None:
     assert not [*uncounted("f\"{counted(depth, 'hidden layer')}, {name} layers\"")]
 
 
+@pytest.mark.slow
 def test_no_sentence_puts_a_plural_after_any_number() -> None:
     root = Path(deepcanon.__file__).parent
     found = [

@@ -127,6 +127,7 @@ def test_new_rows_of_every_sort(tmp_path: Path) -> None:
         load_rows("digist", {})
 
 
+@pytest.mark.slow
 def test_importing_the_package_imports_no_library_of_a_single_data_set() -> None:
     script = (
         "import sys, deepcanon.data; from deepcanon.data.load import entries; entries();"

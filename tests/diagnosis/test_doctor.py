@@ -58,6 +58,7 @@ def test_nothing_of_the_users_is_changed(reaching: bool) -> None:
     assert random.getstate() == drawn[2]
 
 
+@pytest.mark.slow
 def test_a_model_of_the_catalogue_is_left_as_it_is() -> None:
     data = dc.load_data("moons")
     model = dc.models.MLP(features=2, classes=2)
@@ -102,6 +103,7 @@ def test_a_budget_ends_the_examination() -> None:
     assert set(report.skipped.values()) == {"the budget was spent"}
 
 
+@pytest.mark.slow
 def test_the_report_is_saved_whole(tmp_path: Any) -> None:
     model = net()
     report = dc.doctor(model, (X, CLASSES), loss=CROSS_ENTROPY, optimizer=sgd(model, 10.0))
@@ -173,6 +175,7 @@ def test_nan_in_the_arrays_of_a_model_of_the_catalogue_is_named(model: str) -> N
     assert [finding.cause for finding in report] == ["non-finite inputs"]
 
 
+@pytest.mark.slow
 def test_options_say_how_a_file_is_read(tmp_path: Any) -> None:
     rows = [f"{a:.3f},{b:.3f},{'yes' if a > b else 'no'}" for a, b in X[:120, :2].tolist()]
     file = tmp_path / "table.csv"

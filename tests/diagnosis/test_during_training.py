@@ -28,6 +28,7 @@ def always() -> Doctor:
     return Doctor(share=1e9)
 
 
+@pytest.mark.slow
 def test_a_training_that_is_watched_has_the_bits_of_one_that_is_not() -> None:
     for model in (lambda: mlp(hidden=(32, 32)), lambda: dc.models.VAE(64, hidden=(16,)), lambda: dc.models.GAN(64)):
         states = []
@@ -44,6 +45,7 @@ def test_a_healthy_training_is_left_alone() -> None:
     assert doctor.findings == []
 
 
+@pytest.mark.slow
 def test_what_is_ill_is_said_once_with_its_cause() -> None:
     said: list[str] = []
     doctor = Doctor(said.append, share=1e9)

@@ -61,6 +61,7 @@ def test_a_healthy_training_is_let_pass(name: str) -> None:
     assert list(dc.doctor(patient.model, patient.data, budget=10, **patient.arguments())) == []
 
 
+@pytest.mark.slow
 def test_a_fault_hurts_and_its_healthy_twin_learns() -> None:
     found = harm(_case(faults(), "optimizer of another network of digits mlp"))
     assert found.healthy > 0.9

@@ -54,6 +54,7 @@ def test_the_finding_counts_what_is_dead_and_shows_the_strongest_channels() -> N
     assert layer["zeros"] == pytest.approx(float((maps_of(model, (x,))["2"] == 0).float().mean()))
 
 
+@pytest.mark.slow
 def test_a_residual_network_has_a_row_for_some_of_its_many_layers() -> None:
     model, batch = ResNet.example()
     found = activation_maps(model, batch)

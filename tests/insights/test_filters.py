@@ -69,6 +69,7 @@ def test_sums_say_what_a_kernel_does_to_brightness() -> None:
         assert mean == pytest.approx(0.5 * found.numbers["sums"].get(name, 0.0), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_blurring_smooths_and_sharpening_roughens() -> None:
     x = torch.rand(4, 3, 12, 10, generator=torch.Generator().manual_seed(0))
     found = filters(Batch(x), shown=2, sigma=0.7)

@@ -134,6 +134,7 @@ def test_ranks_correlate_as_in_scipy() -> None:
     assert rank_correlation(first, torch.zeros(5, 5)) is None
 
 
+@pytest.mark.slow
 def test_the_finding_names_the_prediction_and_leaves_the_model_alone() -> None:
     model, x = averaging(), images(3, 2, 9, 9)
     state = torch.get_rng_state()

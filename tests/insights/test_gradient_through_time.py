@@ -85,6 +85,7 @@ def test_words_follow_the_numbers() -> None:
     assert gradient_through_time(model, tokens(2, 20)).says[0].startswith("Gradients explode through time: x2 a step")
 
 
+@pytest.mark.slow
 def test_torchs_layers_and_predictors_are_read_too() -> None:
     torch.manual_seed(0)
 

@@ -153,6 +153,7 @@ def test_curves_are_parallel_just_where_no_other_column_matters() -> None:
     assert "depends on other columns" in product.says[2]
 
 
+@pytest.mark.slow
 def test_all_classes_are_shown_where_there_are_more_than_two() -> None:
     x = torch.randn(30, 7, generator=torch.Generator().manual_seed(0))
     x[:, 6] = 1.0

@@ -197,6 +197,7 @@ def test_a_classifier_without_probabilities_has_its_accuracy() -> None:
     assert [measure["name"] for measure in found.numbers["measures"]] == ["accuracy"]
 
 
+@pytest.mark.slow
 def test_many_columns_are_cut_and_long_names_too() -> None:
     x = torch.randn(30, 25, generator=torch.Generator().manual_seed(0))
     columns = tuple(ColumnUnits(f"a long name of column {i}", 1, undecoded) for i in range(25))

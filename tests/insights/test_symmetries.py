@@ -31,6 +31,7 @@ def by_hand(model: nn.Sequential, order: tuple[int, ...], signs: tuple[float, ..
     return torch.tanh(X @ weight.T + bias) @ out.T + last.bias
 
 
+@pytest.mark.slow
 def test_all_384_rearrangements_of_four_tanh_units_are_one_function() -> None:
     model = net(nn.Tanh())
     seen = set()

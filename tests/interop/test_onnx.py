@@ -67,6 +67,7 @@ def test_a_file_that_computes_something_else_is_not_written(tmp_path: Path, monk
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_onnx_cannot_represent_is_an_error_of_one_sentence(tmp_path: Path) -> None:
     class Branches(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

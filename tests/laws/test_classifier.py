@@ -68,6 +68,7 @@ def test_our_classifiers_keep_the_laws(model: Any) -> None:
     assert len(found) == 11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_probabilities_fed_to_a_logits_loss_are_caught(classes: int) -> None:
     twice = nn.Sequential(network(classes), nn.Softmax(-1))

@@ -18,6 +18,7 @@ from deepcanon.models.recurrent.lstm import LSTM
 from deepcanon.models.recurrent.seq2seq import Seq2Seq
 
 
+@pytest.mark.slow
 def test_healthy_models_keep_the_laws() -> None:
     for model in (LSTM, Seq2Seq):
         found = check(model, "decoding")
@@ -69,6 +70,7 @@ class MovesTokensOnly(GPT):
         return outputs, after
 
 
+@pytest.mark.slow
 def test_states_that_are_not_reordered_are_caught() -> None:
     for mutant in (Unordered, StaleCache, MovesTokensOnly):
         for law in (laws.scores_of_beams_are_log_probs, laws.cached_search_is_uncached_search):

@@ -21,6 +21,7 @@ def fails(law: Law, cls: Any) -> bool:
     return not found.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["linear", "cosine"])
 def test_ddpm_keeps_the_laws(noise: Any) -> None:
     torch.manual_seed(0)
@@ -68,6 +69,7 @@ class ForgetsTheUnits(DDPM):
         return super().log_prob(x) - self.features * self.to_standard.scale.log()
 
 
+@pytest.mark.slow
 def test_a_wrong_bound_is_caught() -> None:
     for mutant in (ConsistencyTerms, NoReconstruction, LossForBound, ForgetsTheUnits):
         assert fails(laws.log_prob_is_the_evidence_lower_bound, mutant), mutant

@@ -284,6 +284,7 @@ class OneColorOnly(Ising):
         return torch.where(white, x, super().transition(x, beta, generator))
 
 
+@pytest.mark.slow
 def test_lattices_that_do_not_follow_their_energies_are_caught() -> None:
     assert fails(laws.the_constant_normalizes, BondsTwice)
     assert fails(laws.samples_follow_the_energies, OneColorOnly)

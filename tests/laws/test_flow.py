@@ -105,6 +105,7 @@ PEERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ours", *PEERS])
 def test_healthy_flows_keep_the_laws_of_flows_densities_and_samplers(name: str) -> None:
     torch.manual_seed(0)
@@ -212,6 +213,7 @@ def test_a_wrong_inverse_is_caught() -> None:
     assert fails(continuous.steins_identity_holds_on_own_samples, InverseMultiplies)
 
 
+@pytest.mark.slow
 def test_a_wrong_volume_is_caught() -> None:
     for mutant in (ScaleMayVanish, SumsFactors, VolumeUpsideDown, ForgetsTheUnits):
         assert fails(laws.log_det_is_that_of_the_jacobian, mutant), mutant
@@ -272,6 +274,7 @@ class SamplesWideNoise(RealNVP):
         return self.to_data(1.3 * torch.randn(n, 2, generator=generator, dtype=torch.float64))
 
 
+@pytest.mark.slow
 def test_a_wrong_sign_in_the_density_and_wrong_noise_are_caught() -> None:
     assert fails(laws.log_prob_is_the_change_of_variables, Free)
     for mutant in (CalledApproximate, CalledABound, DrawnWithBias):

@@ -166,6 +166,7 @@ class PassesNaNOn(Healthy):
         return self.likelihood.distribution(self(*series.inputs)[:, start:], scale.unsqueeze(1))
 
 
+@pytest.mark.slow
 def test_a_healthy_forecaster_keeps_all_laws() -> None:
     found = check(Healthy, "forecaster")
     assert len(found) == len(laws.LAWS) - 1  # it has the scale of the paper, which is not that of the series alone

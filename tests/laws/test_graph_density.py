@@ -85,6 +85,7 @@ def test_each_law_catches_the_fault_it_is_for(law: Law, model: type[GraphGenerat
     assert "raised" not in found.detail
 
 
+@pytest.mark.slow
 def test_a_healthy_model_keeps_them_all() -> None:
     torch.manual_seed(0)
     found = check(GraphGenerator.example(), "graph_density")

@@ -184,6 +184,7 @@ def test_layers_of_geometric(name: str) -> None:
     assert all(outcome.holds for outcome in found), laws.report(found)
 
 
+@pytest.mark.slow
 def test_transforms_of_nflows() -> None:
     transforms = pytest.importorskip("nflows.transforms", reason=ORACLE.format("nflows"))
     nets = pytest.importorskip("nflows.nn.nets", reason=ORACLE.format("nflows"))

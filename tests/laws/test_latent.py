@@ -127,6 +127,7 @@ def test_the_moments_are_the_closed_form_of_a_linear_gaussian_model() -> None:
     assert not any(error.any() for error in errors)
 
 
+@pytest.mark.slow
 def test_a_plain_module_keeps_the_laws_that_apply() -> None:
     found = laws.check_latent(*FactorAnalyser.example())
     assert all(outcome.holds for outcome in found), report(found)
@@ -180,6 +181,7 @@ class EntropyTimesTheSize(VAE):
         return reconstruction, 0.5 * (mean.square() + (2 * log_scale).exp()).sum(-1) - entropy
 
 
+@pytest.mark.slow
 def test_a_wrong_divergence_is_caught() -> None:
     assert fails(laws.kl_is_not_negative, KLBackwards)
     for mutant in (KLBackwards, KLDoubled, KLSwapped, VarianceForScale, EntropyTimesTheSize):
@@ -251,6 +253,7 @@ class IgnoresSamples(VAE):
         return super()._importance_bound(x, 1)
 
 
+@pytest.mark.slow
 def test_a_wrong_importance_bound_is_caught() -> None:
     for mutant in (WeightsUpsideDown, WrongProposalSign, ForgetsToAverage, AveragesTwice, IgnoresSamples):
         assert fails(laws.importance_bound_agrees, mutant), mutant
@@ -332,6 +335,7 @@ class _Strong:
         return self.flow.inverse(z, context)
 
 
+@pytest.mark.slow
 def test_a_posterior_whose_density_is_wrong_is_caught() -> None:
     assert fails(laws.posterior_integrates_to_one, ForgetsTheDeterminant)
 

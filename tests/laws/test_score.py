@@ -17,6 +17,7 @@ def example(cls: type[ScoreMatching], objective: Objective) -> tuple[ScoreMatchi
     return cls(features=2, hidden=(16,), objective=objective, noise=0.3), ScoreMatching.example()[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", get_args(Objective))
 def test_score_matching_keeps_the_laws(objective: Objective) -> None:
     found = laws.check_score(*example(ScoreMatching, objective))
@@ -51,6 +52,7 @@ class GradientOfTheDensity(ScoreMatching):
         return super().score(x) * torch.exp(-0.5 * x.square().sum(-1, keepdim=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mutant", "objective"),
     [

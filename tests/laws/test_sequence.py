@@ -264,6 +264,7 @@ class SkipsTheLast(LSTM):
         return super().log_prob(x[:, :-1])
 
 
+@pytest.mark.slow
 def test_probabilities_that_do_not_sum_to_one_are_caught() -> None:
     for mutant in (NotNormalized, SkipsTheLast):
         assert fails(laws.continuations_sum_to_one, mutant), mutant

@@ -19,6 +19,7 @@ from deepcanon.models.recurrent.caption import Caption
 from deepcanon.models.recurrent.seq2seq_attention import Seq2SeqAttention
 
 
+@pytest.mark.slow
 def test_a_healthy_model_keeps_the_laws() -> None:
     assert kinds_of(Seq2SeqAttention) == ["contract", "sequence", "translation", "decoding"]
     assert kinds_of(Caption) == ["contract", "sequence", "translation", "decoding"]
@@ -117,6 +118,7 @@ class _Unordered:
         return self.state.select(torch.arange(len(rows)) % len(self.state.hidden))
 
 
+@pytest.mark.slow
 def test_a_search_that_misses_the_most_probable_target_is_caught() -> None:
     for mutant in (AlwaysGreedy, LosesTheStates):
         assert fails(laws.a_wide_beam_finds_the_most_probable_target, mutant), mutant

@@ -118,6 +118,7 @@ def test_each_law_catches_the_fault_it_is_for(law: Law, model: type[VideoFlow]) 
     assert "raised" not in found.detail
 
 
+@pytest.mark.slow
 def test_a_healthy_model_keeps_them_all_with_and_without_noise() -> None:
     _, batch = VideoFlow.example()
     for noise in (True, False):

@@ -67,6 +67,7 @@ def test_no_motion_is_the_plain_run_bit_for_bit() -> None:
     assert not torch.equal(plain["net.0.weight"], moved["net.0.weight"])
 
 
+@pytest.mark.slow
 def test_who_has_learned_from_turned_digits_reads_turned_digits() -> None:
     data = dc.load_data("digits")
     test = data.split("test")

@@ -125,6 +125,7 @@ def test_the_prediction_is_the_mean_of_the_members() -> None:
     torch.testing.assert_close(regression(x), regression.predict(x))
 
 
+@pytest.mark.slow
 def test_the_variance_of_the_mean_of_trained_members_is_the_formula() -> None:
     """Members that learn the mean of numbers with variance 1: a half of what their predictions vary by, they share.
 

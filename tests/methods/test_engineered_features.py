@@ -55,6 +55,7 @@ def test_a_regression_on_them_is_that_of_least_squares() -> None:
     np.testing.assert_allclose(method.predict(x).numpy(), wanted, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_rings_are_linear_in_the_squared_radius_and_not_in_the_plane() -> None:
     rings = dc.load_data("rings")
     assert rings.test is not None
@@ -80,6 +81,7 @@ def test_a_model_with_a_rule_of_its_own_learns_from_them() -> None:
     assert dc.fit(method, data, quiet=True, epochs=200).train["converged"] == 1
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_features(tmp_path: Path) -> None:
     run = dc.Run.train("engineered_features:degree=1,centers=6", "rings", out=tmp_path / "run", steps=20, quiet=True)
     again = dc.Run(run.dir)

@@ -40,6 +40,7 @@ def test_the_loss_is_that_of_the_examples_it_has_mixed() -> None:
     assert terms == {"nll": pytest.approx(nll, rel=1e-9), "consistency": pytest.approx(3 * distance, rel=1e-9)}
 
 
+@pytest.mark.slow
 def test_shares_are_the_larger_of_a_beta_number_and_its_complement() -> None:
     torch.manual_seed(0)
     x = torch.eye(4000, dtype=torch.float64)

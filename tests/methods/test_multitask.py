@@ -86,6 +86,7 @@ def test_all_tasks_are_learned_and_come_back_from_a_run(tmp_path: Path) -> None:
     assert dc.evaluate(again, data.split("test")) == pytest.approx(result.test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_with_few_labels_the_task_of_reconstruction_helps(seed: int) -> None:
     """Thirty features that two causes explain, twelve noisy labels: reconstruction finds the causes."""

@@ -79,6 +79,7 @@ def test_a_network_in_two_separate_parts_has_fiedler_value_zero() -> None:
     assert fiedler_value([torch.ones(4, 4)]).item() == pytest.approx(4, rel=1e-5)  # of K_{4,4}
 
 
+@pytest.mark.slow
 def test_penalties_do_what_they_are_for() -> None:
     found = {}
     for name, arguments in {

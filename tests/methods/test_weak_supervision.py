@@ -38,6 +38,7 @@ def test_labels_are_bayes_rule_over_all_votes() -> None:
     np.testing.assert_allclose(model(votes).numpy(), joint / joint.sum(1, keepdims=True), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_likelihood_never_falls_and_accuracies_agree_with_the_closed_form_of_triplets() -> None:
     """Of binary votes that are symmetric and independent, E[v_i v_j] = a_i a_j: three moments give each a."""
     random = torch.Generator().manual_seed(0)
@@ -56,6 +57,7 @@ def test_the_likelihood_never_falls_and_accuracies_agree_with_the_closed_form_of
         assert of_model == pytest.approx(of_triplet, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_source_that_copies_another_is_found_and_counts_once() -> None:
     random = torch.Generator().manual_seed(1)
     y = torch.randint(4, (6_000,), generator=random)
@@ -91,6 +93,7 @@ def test_a_classifier_learns_more_from_the_label_model_than_from_the_majority() 
     assert np.mean(gains) > 0
 
 
+@pytest.mark.slow
 def test_votes_in_the_columns_of_a_table(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(200, 2))

@@ -91,6 +91,7 @@ def test_the_file_is_written_by_its_ending(graph: ComputeGraph, tmp_path: Path) 
         graph.save(tmp_path / "graph.png")
 
 
+@pytest.mark.slow
 @browser
 def test_a_click_on_an_edge_shows_its_numbers(graph: ComputeGraph, tmp_path: Path) -> None:
     edge = graph.out_of(graph.find("0.weight"))[0]
@@ -105,6 +106,7 @@ def test_a_click_on_an_edge_shows_its_numbers(graph: ComputeGraph, tmp_path: Pat
     assert "δb = δyᵀ a" in panel
 
 
+@pytest.mark.slow
 @browser
 def test_steps_let_values_appear_and_then_deltas(graph: ComputeGraph, tmp_path: Path) -> None:
     script = """
@@ -146,6 +148,7 @@ def test_a_transformer_of_twelve_layers_starts_closed_and_opens(deep: ComputeGra
     assert told["all"] == len(deep.nodes)
 
 
+@pytest.mark.slow
 @browser
 def test_a_mismatching_delta_is_marked(tmp_path: Path) -> None:
     class Sampled(nn.Module):

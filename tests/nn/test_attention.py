@@ -266,6 +266,7 @@ def test_a_future_that_is_not_finite_reaches_nothing_in_torch_func(number: float
     assert by_inputs.isfinite().all()
 
 
+@pytest.mark.slow
 def test_a_future_that_is_not_finite_reaches_nothing_in_a_graph() -> None:
     """In a graph that torch.export has taken, and in one for torch.compile."""
 

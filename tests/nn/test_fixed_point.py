@@ -17,6 +17,7 @@ def contraction(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     return weight, x, torch.randn(7, 5, dtype=torch.float64, generator=random)
 
 
+@pytest.mark.slow
 def test_a_linear_fixed_point_is_the_solution_of_its_equation() -> None:
     weight, x, _ = contraction()
     found = fixed_point(lambda z: z @ weight.T + x, torch.zeros_like(x))
@@ -30,6 +31,7 @@ def test_a_linear_fixed_point_is_the_solution_of_its_equation() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_implicit_gradient_is_the_unrolled_one_and_the_slope() -> None:
     weight, x, pull = contraction()
 

@@ -47,6 +47,7 @@ def test_aggregations_are_pygs_with_their_gradients(how: Any) -> None:
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_gathering_and_adding_up_have_right_first_and_second_derivatives() -> None:
     x, graph = inputs()
     pattern = graph.operator("adjacency", torch.float64).pattern

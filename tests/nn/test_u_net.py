@@ -23,6 +23,7 @@ class OurTimes(nn.Module):
         return time_features(t.double(), 8)
 
 
+@pytest.mark.slow
 def test_it_is_the_network_of_diffusers() -> None:
     diffusers = pytest.importorskip("diffusers", reason="needs diffusers, of deepcanon[oracles]")
     torch.manual_seed(0)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from deepcanon.pictures.attention import alignment_picture, alignments, attentio
 from deepcanon.pictures.style import save
 
 
+@pytest.mark.slow
 def test_each_head_has_a_map_of_its_own_weights(tmp_path: Path) -> None:
     maps = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)
     figure = attention_heads(maps, ["a", " ", "\n", "b"], title="Attention")
@@ -83,6 +85,7 @@ def test_queries_may_be_other_tokens_than_keys() -> None:
     assert torch.as_tensor(first.images[0].get_array()).shape == (3, 5)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_transformer_shows_where_its_translation_looks(tmp_path: Path) -> None:
     model, batch = Transformer.example()
     model.vocabulary = tuple("abcde")
@@ -98,6 +101,7 @@ def test_a_run_of_a_transformer_shows_where_its_translation_looks(tmp_path: Path
     assert {"attention.png", "alignment.png"} <= drawn
 
 
+@pytest.mark.slow
 def test_positions_without_tokens_are_numbered(tmp_path: Path) -> None:
     model, batch = TransformerClassifier.example()
     data: Dataset[LabeledSequences] = Dataset(name="numbers", kind="sequences", train=batch, shape=(5, 2))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from matplotlib.colors import to_hex
 
@@ -44,6 +45,7 @@ def test_every_graph_has_a_panel_with_its_nodes_in_the_colors_of_their_features(
     assert one.title.get_color() != PALETTE[1]
 
 
+@pytest.mark.slow
 def test_a_run_on_graphs_leaves_the_grid_and_the_confusion(tmp_path: Path) -> None:
     model, batch = GraphClassifier.example()
     data = Dataset("graphs", "graphs", train=batch, shape=(3,), labels=("ring", "star"))

@@ -142,12 +142,14 @@ def test_only_what_is_a_log_probability_is_in_nats(model: Model[Any], labels: st
     assert run_module._unit(Scene.of(model, dataset("table", (4,), labels), 0)) == unit
 
 
+@pytest.mark.slow
 def test_pictures_are_files(tmp_path: Path) -> None:
     (path,) = draw_run(Toy(3), dataset("table", (3,)), HISTORY, tmp_path / "pictures", seed=0)
     assert path == tmp_path / "pictures" / "curves.png"
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_graph_is_drawn_by_class_whether_its_features_are_sparse_or_not(tmp_path: Path) -> None:
     model, batch = GCN.example()
     for x in (batch.x, batch.x.to_sparse_coo()):

@@ -32,6 +32,7 @@ def test_words_of_a_group_stand_together() -> None:
         assert min(others, key=lambda name: others[name])[0] == word[0]
 
 
+@pytest.mark.slow
 def test_names_do_not_lie_over_each_other() -> None:
     figure = word_map(groups(30), [f"quite a long name {i}" for i in range(90)])
     figure.draw_without_rendering()

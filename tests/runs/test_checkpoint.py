@@ -35,6 +35,7 @@ def test_a_state_comes_back_to_the_bit(two: Path) -> None:
     assert torch.equal(found.state["model"]["w"], state(2)["model"]["w"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [checkpoint.TENSORS, checkpoint.VALUES, checkpoint.MANIFEST])
 def test_every_flipped_bit_is_found(two: Path, name: str) -> None:
     path = two / "step-000000002" / name

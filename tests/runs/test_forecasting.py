@@ -22,6 +22,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return dc.Run(out), data.train
 
 
+@pytest.mark.slow
 def test_columns_are_quantiles_of_the_models_paths(run: Any) -> None:
     opened, series = run
     columns = opened.forecast(4, data=series, samples=20, seed=3)
@@ -45,6 +46,7 @@ def test_by_default_as_many_steps_are_forecast_as_all_series_can_be_compared_wit
     assert quantile_columns(sample_paths(opened.model, series.past, 2, 3, 0), series.past)["truth"] == [None] * 32
 
 
+@pytest.mark.slow
 def test_a_table_or_a_picture_is_written(run: Any, tmp_path: Path) -> None:
     opened, series = run
     opened.forecast(3, data=series, samples=5, out=tmp_path / "f.csv")

@@ -47,6 +47,7 @@ def test_the_checksums_are_those_of_zlib() -> None:
         assert check == f"{zlib.crc32(plain[place]):08x}{zlib.crc32(b''.join(plain[: place + 1])):08x}"
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_passes_in_silence() -> None:
     """Every bit of one line, one after the other: it is complained of, and all other lines are read."""
     place = 20

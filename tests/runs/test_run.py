@@ -189,6 +189,7 @@ def test_arguments_given_twice_are_joined_and_a_run_can_be_an_argument(tmp_path:
         assert all(torch.equal(a, b) for a, b in zip(inner.trained.parameters(), trained.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_a_finding_and_a_graph_never_replace_what_is_there(tmp_path: Path) -> None:
     finding = dc.study("normalization")
     (picture, _) = finding.save(tmp_path, "a")
@@ -231,6 +232,7 @@ def test_samples_of_a_table_are_rows_of_it(tmp_path: Path) -> None:
     assert empty == pytest.approx(np.mean([age == "" for age in ages]), abs=0.06)
 
 
+@pytest.mark.slow
 def test_weights_are_saved_and_loaded_in_whatever_layout_they_are_stored(tmp_path: Path) -> None:
     """The convolutions of a U-Net have their channels last."""
     torch.manual_seed(0)

@@ -159,6 +159,7 @@ def houses(path: Path, rows: int = 300) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["mlp:hidden=16,head=gaussian", "bagging"])
 def test_a_quantity_comes_with_its_spread_in_the_units_of_the_table(model: str, tmp_path: Path) -> None:
     table = houses(tmp_path / "houses.csv")

@@ -51,6 +51,7 @@ def test_measured_parts_are_unbiased() -> None:
     assert error == pytest.approx(parts.total, abs=0.1)
 
 
+@pytest.mark.slow
 def test_what_the_study_measures_is_what_the_closed_form_says() -> None:
     finding = bias_variance(
         MLP, examples=20, noise=0.2, datasets=4000, degrees=(0, 3, 7), widths=(1, 6), networks=8, steps=150, seed=3

@@ -42,6 +42,7 @@ def test_widths_come_near_to_the_parameters_asked_for() -> None:
         assert abs(sizes[1] - 301) == min(abs(each - 301) for each in sizes)
 
 
+@pytest.mark.slow
 def test_the_finding_holds_what_was_counted() -> None:
     state = torch.get_rng_state()
     found = depth_and_width(

@@ -8,6 +8,7 @@ import torch
 from deepcanon.studies.epochwise_double_descent import expected, measured, spread, turns, verdict
 
 
+@pytest.mark.slow
 def test_the_measured_risk_is_the_exact_one_and_descends_twice() -> None:
     times = spread(4000)
     theory = expected(times, 1.0)

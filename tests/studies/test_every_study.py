@@ -85,6 +85,7 @@ def module(name: str) -> Any:
     return importlib.import_module(f"deepcanon.studies.{name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_sentences_and_figure_follow_from_the_numbers_of_the_file(name: str) -> None:
     finding, own = found(name), module(name)
@@ -120,6 +121,7 @@ def test_the_figure_says_its_settings(name: str) -> None:
             assert (f"{end:g}" if isinstance(end, float) else str(end)) in shown, option
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_figure_can_be_read(name: str) -> None:
     assert faults(found(name).figure) == []

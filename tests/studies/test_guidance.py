@@ -35,6 +35,7 @@ class Small(GuidedDDPM):
         super().__init__(features, classes, hidden=hidden, timesteps=timesteps, noise=noise, average=average)
 
 
+@pytest.mark.slow
 def test_a_classifier_is_surer_of_samples_with_guidance() -> None:
     before = torch.get_rng_state()
     finding = guidance(Small, Quick, weights=(0.0, 2.0), steps=120)

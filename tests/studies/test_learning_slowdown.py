@@ -8,6 +8,7 @@ from deepcanon.core import UsageError
 from deepcanon.studies.learning_slowdown import learning_slowdown
 
 
+@pytest.mark.slow
 def test_the_quadratic_cost_has_the_outputs_of_the_book() -> None:
     """Chapter 3: 0.82 falls to 0.09 in 300 epochs at the rate 0.15, and 0.98 only to 0.20."""
     good, bad = (start["costs"]["quadratic cost"]["outputs"] for start in learning_slowdown().numbers["starts"])

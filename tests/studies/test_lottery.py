@@ -42,6 +42,7 @@ def test_a_shuffled_mask_keeps_as_many_weights_of_each_layer_but_others() -> Non
     assert all(torch.equal(other[name], shuffled(masks, 1)[name]) for name in WEIGHTS)
 
 
+@pytest.mark.slow
 def test_the_ticket_beats_the_same_mask_with_other_weights_and_random_masks() -> None:
     before = torch.get_rng_state()
     finding = lottery(MLP, Pruning, hidden=60, kept_shares=(0.1,), seeds=2, steps=120)

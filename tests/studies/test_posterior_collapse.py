@@ -29,6 +29,7 @@ def test_latents_are_active_exactly_where_their_mean_varies() -> None:
     assert found["kl"] == pytest.approx(kl, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_huge_weight_makes_the_posterior_the_prior_and_none_lets_it_go() -> None:
     x = torch.rand(200, 4, generator=Generator().manual_seed(0)).round()
     kls = []

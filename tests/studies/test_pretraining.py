@@ -27,6 +27,7 @@ def test_the_label_is_the_topic_that_the_story_begins_with() -> None:
         assert not first & others
 
 
+@pytest.mark.slow
 def test_a_net_without_pretraining_gains_nothing() -> None:
     """With no step of pretraining that counts, both nets of a pair begin alike and end alike."""
     before = torch.get_rng_state()

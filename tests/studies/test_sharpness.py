@@ -14,6 +14,7 @@ from deepcanon.studies.residuals import DeepClassifier
 from deepcanon.studies.sharpness import around, sentences, sharpness
 
 
+@pytest.mark.slow
 def test_slices_go_through_the_model_and_agree_where_they_meet() -> None:
     finding = sharpness(depth=2, width=8, steps=40, examples=64, points=5, lines=2, batches=(16, 128), seeds=2)
     found = finding.numbers

@@ -9,6 +9,7 @@ import torch
 from deepcanon.studies.shattered_gradients import correlation, shattered_gradients, theoretical
 
 
+@pytest.mark.slow
 def test_gradients_lose_each_other_with_depth_only_without_residuals() -> None:
     depths = (1, 3, 8)
     found = shattered_gradients(depths=depths, width=128, nets=16, points=32, lag=0.4)

@@ -169,6 +169,7 @@ def test_arrows_on_fakes_are_the_gradient_of_the_discriminator() -> None:
         assert fakes["arrows"][0][axis] == pytest.approx(slope.item(), rel=1e-2, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_langevin_dynamics_settles_at_the_density() -> None:
     from deepcanon.studio.play.moving import LANGEVIN_FRAMES, Langevin
 

@@ -140,6 +140,7 @@ def test_notes_are_kept_in_the_folder(studio: Served, tmp_path: Path) -> None:
     assert rows(studio)["one"]["tags"] == ["best"]
 
 
+@pytest.mark.slow
 def test_what_changes_is_told_and_nothing_else(studio: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deepcanon.studio.live.SEARCH", 0.1)
     stream = events(studio)
@@ -180,6 +181,7 @@ def test_an_open_page_does_not_keep_the_studio_from_ending(tmp_path: Path, capfd
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_job_is_a_process_of_the_command_line(studio: Served, tmp_path: Path) -> None:
     jobs = studio.studio.jobs
     folder = tmp_path / "runs" / "new"

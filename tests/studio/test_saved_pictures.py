@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from PIL import Image
 
 from tests.studio.made import make_run, step
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.studio.conftest import Served
 
 
+@pytest.mark.slow
 def test_a_saved_run_holds_its_pictures(
     tmp_path: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
 ) -> None:

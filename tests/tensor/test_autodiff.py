@@ -92,6 +92,7 @@ def test_grad_works_inside_no_grad_and_is_not_recorded_there() -> None:
     assert not slope.requires_grad
 
 
+@pytest.mark.slow
 def test_a_chain_of_fifty_thousand_operations() -> None:
     x = dt.tensor(1.0, requires_grad=True)
     y = x

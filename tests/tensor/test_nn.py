@@ -46,6 +46,7 @@ def test_two_hundred_steps_on_digits_equal_torchs(network: Sequential) -> None:
     np.testing.assert_allclose(losses, theirs[:200], rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_it_recognizes_digits(network: Sequential) -> None:
     optimizer = Adam(network.parameters())
     fit(network, optimizer, *digits("train"), epochs=30, batch_size=32, generator=np.random.default_rng(0))

@@ -25,6 +25,7 @@ def test_importing_it_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(hnp.array_shapes(min_dims=1, max_dims=4, max_side=4), st.data())
 def test_views_have_the_layout_that_the_layout_functions_say(shape: tuple[int, ...], data: st.DataObject) -> None:

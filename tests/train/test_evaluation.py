@@ -26,6 +26,7 @@ class Counted(Toy):
         return self._log_prob(x)
 
 
+@pytest.mark.slow
 def test_few_examples_say_of_a_lower_bound_what_many_say() -> None:
     torch.manual_seed(0)
     model, batch = DDPM.example()

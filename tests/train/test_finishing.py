@@ -72,6 +72,7 @@ def test_an_evaluation_that_fails_loses_nothing_and_the_mended_run_is_finished(
     assert all(torch.equal(finished.model.state_dict()[name], weight) for name, weight in expected.items())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
 def test_pictures_that_fail_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:

@@ -215,6 +215,7 @@ def test_every_engine_of_classifiers_weighs_them_in_training_and_measures_withou
     assert "nll" not in loss
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_weighted_losses_of_unequal_batches_add_up_to_those_of_torch() -> None:
     """Also with label smoothing, and at every position of sequences."""

@@ -61,6 +61,7 @@ def test_a_training_in_a_notebook_is_one_display_with_the_whole_curve_at_its_end
     assert "validation loss" in html
 
 
+@pytest.mark.slow
 def test_the_display_takes_a_bounded_part_of_the_time(notebook: Display, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("deepcanon.train.live_curve.time.monotonic", lambda: clock[0])

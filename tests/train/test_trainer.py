@@ -286,6 +286,7 @@ def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert "100%" in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
 def test_a_run_leaves_its_pictures(tmp_path: Path) -> None:
     model, batch = Classifier.example()

@@ -52,6 +52,7 @@ def parts(data: Dataset[Any], name: str) -> tuple[Any, Any]:
     return part.x.double().numpy(), part.y.numpy().reshape(-1)
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_scikit_learn(wine: Any, diabetes: Any) -> None:
     (x, y), (held, targets), (rows, _) = (parts(wine, name) for name in ("train", "valid", "test"))
     boosted = HistGradientBoostingClassifier(max_iter=500, early_stopping=True, n_iter_no_change=20, random_state=3)
@@ -126,6 +127,7 @@ def test_it_takes_as_many_threads_as_torch(diabetes: Any, monkeypatch: pytest.Mo
     assert seen == [{1}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [GradientBoosting, RandomForest, Neighbors])
 def test_a_budget_ends_a_fit_after_a_part_and_it_is_known(method: type[BaselineMethod], diabetes: Any) -> None:
     short, whole = (method.fit(diabetes, 0, budget) for budget in (1e-9, None))

@@ -54,6 +54,7 @@ def test_words_are_counted_and_the_linear_model_is_scikit_learns(reviews: Path) 
         bag.predict(*data.test.inputs, how="sample")
 
 
+@pytest.mark.slow
 def test_scores_of_pairs_are_those_of_networkx() -> None:
     data: Any = dc.load_data("planted-links")
     train = data.train

@@ -76,6 +76,7 @@ def test_the_data_are_found_again_in_all_their_forms(tmp_path: Path) -> None:
     assert again.fingerprint() == data.fingerprint()
 
 
+@pytest.mark.slow
 def test_images_in_files_train_as_images_in_memory_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = photographs(tmp_path / "a")
     ends = []

@@ -7,6 +7,7 @@ import deepcanon as dc
 from deepcanon.data.sets.scenes import CAPTIONS, DIGIT, LONGEST, NAMES, SIDE, scenes
 
 
+@pytest.mark.slow
 def test_the_caption_is_read_off_the_image() -> None:
     digits = dc.load_data("digits").split("test")
     batch = scenes(digits, 60, seed=5)
@@ -33,6 +34,7 @@ def test_the_caption_is_read_off_the_image() -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_splits_hold_other_digits_and_the_same_scenes_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deepcanon.data.sets.scenes.scenes", scenes)  # which other tests have made once
     data, again = dc.load_data("scenes"), dc.load_data("scenes")

@@ -64,6 +64,7 @@ def tables(draw: st.DrawFn) -> list[str]:
     return [",".join(row) for row in [names, *rows, *draw(st.sampled_from([[], [], [["1"] * 4]]))]]
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(
     lines=tables(),

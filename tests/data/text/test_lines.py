@@ -39,6 +39,7 @@ def test_words_keep_no_line_ends() -> None:
         dc.load_data("text:words:lines")
 
 
+@pytest.mark.slow
 def test_generation_ends_at_the_end_token(tmp_path: Path) -> None:
     run = dc.Run.train("lstm:units=8,layers=1", "text:lines", out=tmp_path / "run", steps=2, quiet=True)
     end = run.info["data"]["sizes"]["end_token"]

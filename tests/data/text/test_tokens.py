@@ -9,6 +9,7 @@ from deepcanon.data.text.tokenizers import tokenizer_of
 from deepcanon.data.text.windows import stream
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "vocab", "length"), [
     ("bytes", 256, 64), ("bpe=300", 300, 64), ("length=20", 96, 20), ("bpe=280:length=100", 280, 100),
 ])  # fmt: skip
@@ -23,6 +24,7 @@ def test_a_form_holds_the_same_text(form: str, vocab: int, length: int) -> None:
     assert "".join(texts) == corpus()
 
 
+@pytest.mark.slow
 def test_byte_pairs_are_learned_from_the_training_part_and_shorten_the_text() -> None:
     plain, pairs = load_data("text"), load_data("text:bpe=300")
     assert len(pairs.train) < 0.8 * len(plain.train)

@@ -40,6 +40,7 @@ class Changing(nn.Module):
         return out
 
 
+@pytest.mark.slow
 def test_a_plain_module_that_scrambles_examples_is_named_and_slight_noise_is_fine() -> None:
     name = "class_after_augmentation"
     assert causes_of_plain(name, Changing(True), (X, CLASSES), steps=150) == ["augmentation changes the class"]

@@ -35,10 +35,12 @@ def test_a_heavy_divergence_collapses_the_posterior() -> None:
     assert "of the divergence" in next(iter(report)).confirmed_by
 
 
+@pytest.mark.slow
 def test_without_a_divergence_the_prior_is_unused() -> None:
     assert causes(report_of("collapsed_posterior", VAE, "digits", methods=kl_times(0.0))) == ["prior unused"]
 
 
+@pytest.mark.slow
 def test_half_and_twice_the_divergence_are_sound() -> None:
     for factor in (0.5, 2.0):
         assert causes(report_of("collapsed_posterior", VAE, "digits", methods=kl_times(factor))) == []
@@ -103,6 +105,7 @@ def test_the_gain_of_a_latent_of_bits_is_that_of_standardized_residuals() -> Non
     assert divergence_by_data(loss, Named(), Batch(x)) == pytest.approx(12 / 8, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_a_plain_module_is_named_only_if_its_divergence_outweighs_the_data() -> None:
     x = torch.randn(400, 8, generator=torch.Generator().manual_seed(0)) * torch.tensor([3.0] + [0.1] * 7)
     for weight, lr, wanted in (

@@ -9,6 +9,7 @@ from torch.optim import AdamW, Optimizer
 from tests.diagnosis.checks.plain import CROSS_ENTROPY, adam, causes, net, sgd
 
 
+@pytest.mark.slow
 def test_a_decay_that_outweighs_the_gradient_is_seen_and_a_usual_one_is_fine() -> None:
     model = net()
     usual = AdamW(model.parameters(), lr=1e-2, weight_decay=0.1)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch.nn.functional import one_hot
 
@@ -16,6 +17,7 @@ def test_two_layers_leave_nodes_distinct() -> None:
     assert report.passed["distinct_nodes"]["apart"] > 0.1
 
 
+@pytest.mark.slow
 def test_many_layers_smooth_them() -> None:
     model = "gcn:dropout=0,hidden=" + "/".join(["16"] * 20)
     assert causes(report_of("distinct_nodes", model, "block-model")) == ["over-smoothing"]

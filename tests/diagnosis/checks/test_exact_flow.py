@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from tests.diagnosis.checks.planted import causes, parent, report_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["realnvp:hidden=16", "maf:hidden=16", "planar", "glow"])
 def test_flows_of_the_catalogue_are_exact(model: str) -> None:
     data = "digits:dequantized" if model == "glow" else "moons"

@@ -9,6 +9,7 @@ from tests.diagnosis.checks.planted import causes as causes_of
 from tests.diagnosis.checks.planted import report_of
 
 
+@pytest.mark.slow
 def test_too_little_to_train_is_seen_and_a_frozen_first_layer_is_fine() -> None:
     model = net()
     model[0].requires_grad_(False)

@@ -12,12 +12,14 @@ from deepcanon.models import GAN, MLP, VAE
 from tests.diagnosis.checks.planted import causes, parent, report_of
 
 
+@pytest.mark.slow
 def test_a_healthy_game_is_left_alone() -> None:
     report = report_of("game_of_two", "gan:hidden=32", "moons")
     assert causes(report) == []
     assert report.passed["game_of_two"]["spread"] > 0.3
 
 
+@pytest.mark.slow
 def test_a_generator_without_noise_drops_modes() -> None:
     def _sample(self: Any, n: int, generator: Generator | None = None) -> Tensor:
         drawn: Tensor = self.generator(torch.zeros(n, self.latent))

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 from tests.diagnosis.checks.plain import CLASSES, TARGETS, X, causes, net
 
 
+@pytest.mark.slow
 def test_labels_in_another_order_are_seen() -> None:
     order = torch.randperm(600, generator=torch.Generator().manual_seed(1))
     assert causes("labels_fit", net(), (X, CLASSES)) == []

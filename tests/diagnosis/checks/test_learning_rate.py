@@ -19,6 +19,7 @@ def test_rates_far_too_high_or_low_are_seen(rate: float, found: list[str]) -> No
     assert causes("learning_rate", model, optimizer=sgd(model, rate), steps=100) == wanted
 
 
+@pytest.mark.slow
 def test_the_evidence_has_the_range_test_and_a_rate_that_does_well() -> None:
     model = net()
     (found,) = report("learning_rate", model, optimizer=adam(model, 10.0), steps=100)
@@ -29,6 +30,7 @@ def test_the_evidence_has_the_range_test_and_a_rate_that_does_well() -> None:
     assert found.change == {}  # a training that is not ours has no settings of ours
 
 
+@pytest.mark.slow
 def test_a_rate_that_is_too_low_comes_with_the_interval_that_suits() -> None:
     model = net()
     (found,) = report("learning_rate", model, optimizer=sgd(model, 1e-7), steps=100)
@@ -36,6 +38,7 @@ def test_a_rate_that_is_too_low_comes_with_the_interval_that_suits() -> None:
     assert 1e-4 < low < 0.1 < high < 10
 
 
+@pytest.mark.slow
 def test_a_rate_that_is_too_low_for_weights_that_start_at_zero_is_seen() -> None:
     given: dict[str, Any] = {"optimizer": "sgd", "batch_size": 64}
     for rate, wanted in ((1e-8, ["learning rate too low"]), (0.3, [])):

@@ -25,6 +25,7 @@ def test_the_curve_of_a_healthy_run_is_left_alone(tmp_path: Path) -> None:
     assert report.passed["loss_curve"]["progress"] > 0.5
 
 
+@pytest.mark.slow
 def test_a_run_that_hardly_moved_is_seen(tmp_path: Path) -> None:
     report = examined(tmp_path / "run", lr=1e-6)
     said = [finding.cause for finding in (*report, *report.suspicions)]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from torch import Tensor
 
 from tests.diagnosis.checks.planted import causes, report_of
@@ -27,6 +28,7 @@ def test_chains_that_stand_still_are_named() -> None:
     assert causes(report_of("mixing_chains", RBM, DATA, methods={"_run_chains": _run_chains})) == ["chain does not mix"]
 
 
+@pytest.mark.slow
 def test_too_high_a_rate_is_named_and_a_low_one_is_not() -> None:
     assert causes(report_of("mixing_chains", RBM, DATA, lr=300.0, schedule="constant")) == ["chain rate too high"]
     assert causes(report_of("mixing_chains", RBM, DATA, lr=0.01)) == []

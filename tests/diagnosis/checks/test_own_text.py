@@ -14,6 +14,7 @@ from deepcanon.models import GRU
 from tests.diagnosis.checks.planted import causes, report_of
 
 
+@pytest.mark.slow
 def test_a_model_that_copies_its_input_repeats_itself() -> None:
     def loss(self: Any, batch: Any) -> dict[str, Tensor]:
         logits = self.logits(self.outputs(batch.x))
@@ -28,6 +29,7 @@ def test_a_model_that_copies_its_input_repeats_itself() -> None:
         assert causes(report) == wanted
 
 
+@pytest.mark.slow
 def test_a_sampler_that_forgets_its_state_is_named() -> None:
     def generate(self: Any, prompt: Tensor, steps: int, **options: Any) -> Tensor:
         return torch.cat([prompt, torch.randint(6, (len(prompt), steps))], 1)

@@ -24,6 +24,7 @@ def test_a_rate_that_is_gone_after_a_few_steps_is_seen(factor: float, found: lis
     assert causes("rate_schedule", model, optimizer=sgd(model), step=step, steps=150) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("schedule", "found"), [("exponential:rate=0.01,scale=2", 1), ("cosine", 0)])
 def test_a_schedule_that_stops_a_language_model_is_seen(schedule: str, found: int) -> None:
     words = "gpt:embedding=32,layers=1,heads=2"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from torch import Tensor, nn
 
 from tests.diagnosis.checks.plain import causes, net
@@ -11,6 +12,7 @@ class Averaged(nn.Sequential):
         return out.round(decimals=1) + 0 * out
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_learn_anything_by_heart_is_seen() -> None:
     assert causes("small_batch_fit", Averaged(*net()), steps=60) == ["cannot fit a small batch"]
     assert causes("small_batch_fit", net(), steps=60) == []

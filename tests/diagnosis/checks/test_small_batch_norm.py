@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from torch import nn
 
 from tests.diagnosis.checks.plain import causes, net, report, sgd
 
 
+@pytest.mark.slow
 def test_two_examples_are_too_few_for_statistics_and_32_are_not() -> None:
     model = nn.Sequential(nn.Linear(10, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 3))
     found = causes("small_batch_norm", model, optimizer=sgd(model, 0.05), batch_size=2, steps=300)

@@ -11,6 +11,7 @@ from deepcanon.models import MLP
 from tests.diagnosis.checks.planted import causes, report_of
 
 
+@pytest.mark.slow
 def test_pseudo_labels_that_wait_are_healthy_and_those_that_rule_from_the_start_drift() -> None:
     data = load_data("digits:labels=40")
     torch.manual_seed(0)

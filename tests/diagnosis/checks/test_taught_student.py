@@ -14,6 +14,7 @@ def test_a_teacher_that_learns_first_is_heard() -> None:
     assert causes(report_of("taught_student", "distillation:model=mlp,teacher=mlp", "digits")) == []
 
 
+@pytest.mark.slow
 def test_a_teacher_that_was_never_taught_is_named() -> None:
     model = "distillation:model=mlp,teacher=mlp,teaching=0"
     assert causes(report_of("taught_student", model, "digits")) == ["no distillation signal"]

@@ -98,6 +98,7 @@ def test_one_layer_on_a_plane_is_an_arrangement_of_lines(reach: float) -> None:
         assert plane(model, reach).regions == zaslavsky(9, 2) == 46
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_deep_network_on_a_plane_against_brute_force(seed: int) -> None:
     model, reach = net(2, 6, 6, 1, seed=seed), 2.0

@@ -36,6 +36,7 @@ def train_discriminator(model: GAN, data: Distribution, steps: int, lr: float) -
         schedule.step()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "q", "hidden"),
     [(Normal(1.0, 1.0), Normal(0.0, 1.0), ()), (Normal(0.0, 1.0), Normal(0.0, 2.0), (32,))],

@@ -93,6 +93,7 @@ def test_a_fit_that_ended_amid_an_epoch_leaves_nothing_in_the_next() -> None:
     assert torch.equal(fresh.means, used.means)
 
 
+@pytest.mark.slow
 def test_an_epoch_of_the_trainer_is_an_iteration_that_does_not_lower_the_likelihood() -> None:
     torch.manual_seed(0)
     x = clusters()

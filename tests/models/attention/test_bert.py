@@ -147,6 +147,7 @@ def test_masks_are_filled_in_and_nothing_else() -> None:
     assert torch.equal(model.fill(batch.x, batch.lengths, batch.segments), batch.x)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_predictions_attention_and_codes() -> None:
     model, batch = small(), pairs()

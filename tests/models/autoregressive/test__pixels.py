@@ -162,6 +162,7 @@ def test_one_stack_has_a_blind_spot_and_two_stacks_have_none() -> None:
     assert torch.equal(dependence(GatedPixelCNN(1, side, side, 2, maps=8, layers=9, reach=1).double()), before)
 
 
+@pytest.mark.slow
 def test_dilations_reach_farther_with_as_many_weights_and_two_stacks_still_have_no_blind_spot() -> None:
     """Six layers of one pixel each lead seven rows up; with dilations of 1, 2 and 4 fifteen."""
     torch.manual_seed(0)
@@ -178,6 +179,7 @@ def test_dilations_reach_farther_with_as_many_weights_and_two_stacks_still_have_
     assert not dependence(near)[-1][rows_up < side - 8].any()
 
 
+@pytest.mark.slow
 def test_what_a_pixelrnn_sees() -> None:
     """A row LSTM sees a triangle above; a diagonal one all but the last value of the row above, unless it is near."""
     torch.manual_seed(0)

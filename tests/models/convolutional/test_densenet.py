@@ -29,6 +29,7 @@ def test_the_numbers_of_parameters_are_the_published_ones(layers: int) -> None:
     assert sum(parameter.numel() for parameter in on_meta(layers).parameters()) == PUBLISHED[layers][2]
 
 
+@pytest.mark.slow
 def test_names_and_shapes_are_those_of_torchvision() -> None:
     shapes = {name: tuple(value.shape) for name, value in on_meta(121).state_dict().items()}
     assert len(shapes) == 120 + 121 * 5 + 2  # convolutions, normalizations, the linear map

@@ -129,6 +129,7 @@ def exact_bound(model: Analytic, x: Tensor) -> Tensor:
     return total + model.prior().log_prob(path[-1])
 
 
+@pytest.mark.slow
 def test_the_bound_is_the_expectation_that_defines_it() -> None:
     torch.manual_seed(0)
     model = analytic(12)
@@ -138,6 +139,7 @@ def test_the_bound_is_the_expectation_that_defines_it() -> None:
     assert ((defined.mean(0) - claimed.mean(0)).abs() < 5 * error).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["linear", "cosine"])
 def test_the_bound_lies_below_the_evidence_of_gaussian_data_and_reaches_it_with_many_timesteps(
     noise: ScheduleName,
@@ -154,6 +156,7 @@ def test_the_bound_lies_below_the_evidence_of_gaussian_data_and_reaches_it_with_
     assert gaps[2] < 0.05
 
 
+@pytest.mark.slow
 def test_a_few_drawn_timesteps_estimate_the_same_bound() -> None:
     torch.manual_seed(0)
     model = analytic(100, "cosine")
@@ -176,6 +179,7 @@ def test_units_of_the_data_shift_the_bound() -> None:
     assert torch.allclose(other, plain - 2 * math.log(10), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["ancestral", "ddim"])
 def test_samples_of_the_best_prediction_have_the_moments_of_the_data(how: str) -> None:
     model, generator = analytic(300), torch.Generator().manual_seed(0)
@@ -224,6 +228,7 @@ def test_random_directions_give_the_likelihood_of_the_flow_in_expectation() -> N
     assert model.log_prob(x.repeat(100, 1), samples=16).reshape(100, 3).std(0).max() < 0.5 * drawn.std(0).max()
 
 
+@pytest.mark.slow
 def test_the_flow_of_any_network_is_a_density_that_its_samples_follow() -> None:
     """The mass is 1 on a grid; the density by change of variables is that of the noise that a solver starts from."""
     torch.manual_seed(0)
@@ -334,6 +339,7 @@ def test_networks_that_predict_the_same_have_one_bound(prediction: Predicted) ->
     assert torch.allclose(one, other, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prediction", ["v", "noise", "data"])
 def test_learned_variances_keep_the_laws_and_their_bounds(prediction: Predicted) -> None:
     torch.manual_seed(0)

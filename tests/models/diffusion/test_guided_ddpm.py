@@ -119,6 +119,7 @@ def test_context_conditions_samples_and_the_bound_on_classes() -> None:
     assert conditional.averaged is model.averaged
 
 
+@pytest.mark.slow
 def test_a_few_labels_serve_many_samples_in_turn() -> None:
     drawn = analytic(200).given(torch.arange(3)).sample(9000, generator=Generator().manual_seed(0))
     for c in range(3):
@@ -136,6 +137,7 @@ def test_the_bound_given_the_class_lies_below_its_density_and_comes_near() -> No
     assert -4 * error < float(gap.mean()) < 0.1
 
 
+@pytest.mark.slow
 def test_the_guided_model_keeps_the_laws_of_diffusion_processes() -> None:
     model, batch = GuidedDDPM.example()
     found = laws.check((model.given(1, guidance=2.0), batch), "diffusion")

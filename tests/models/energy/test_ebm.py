@@ -63,6 +63,7 @@ def test_the_score_is_the_gradient_of_the_log_density() -> None:
     torch.testing.assert_close(model.score(x), expected)
 
 
+@pytest.mark.slow
 def test_annealing_and_samples_are_those_of_the_gaussian() -> None:
     model, exact = gaussian(3)
     assert model.likelihood_kind == "estimate"

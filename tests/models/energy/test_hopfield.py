@@ -68,6 +68,7 @@ def test_a_unit_without_a_local_field_keeps_its_value() -> None:
     assert torch.equal(Hopfield(6).retrieve(x), x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "least", "most"), [(0.10, 0.99, 1.0), (0.25, 0.0, 0.6)])
 def test_800_units_hold_80_random_patterns_but_not_200(share: float, least: float, most: float) -> None:
     patterns = spins(round(share * 800), 800)

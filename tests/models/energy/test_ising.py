@@ -93,6 +93,7 @@ def test_a_sweep_draws_each_spin_given_its_neighbors() -> None:
         assert abs(up.mean() - expected) < 5 * (expected * (1 - expected) / len(up)).sqrt()
 
 
+@pytest.mark.slow
 def test_annealing_and_samples_agree_with_the_enumeration() -> None:
     ising = model(4, 4, 0.4, 0.05)
     exact = ising.exact_log_partition()
@@ -106,6 +107,7 @@ def test_annealing_and_samples_agree_with_the_enumeration() -> None:
     assert abs(drawn.mean() - mean) < 4 * drawn.std() / 2000**0.5
 
 
+@pytest.mark.slow
 def test_a_large_lattice_has_the_energy_of_onsager_and_the_magnetization_of_yang() -> None:
     """At T = 1.8, well below the critical temperature, 64x64 spins from an ordered start."""
     k, generator = 1 / 1.8, Generator().manual_seed(0)

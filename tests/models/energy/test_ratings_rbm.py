@@ -153,6 +153,7 @@ def test_the_gradient_by_hand_is_the_gradient_of_the_loss() -> None:
         torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_long_chains_give_the_gradient_of_the_likelihood_per_rating() -> None:
     model = machine(gibbs_steps=30, weight_cost=0.0)
     exact = torch.autograd.grad(-model.log_prob(ROWS).sum() / 11, list(model.parameters()))

@@ -189,6 +189,7 @@ def test_persistent_chains_follow_the_model() -> None:
     assert ((counts - 4000 * expected).square() / (4000 * expected)).sum() < 45  # 15 degrees of freedom, p = 8e-5
 
 
+@pytest.mark.slow
 def test_annealing_is_right_within_its_error_and_the_two_directions_bracket_the_truth() -> None:
     model = machine(8, 6)
     exact = model.exact_log_partition()
@@ -212,6 +213,7 @@ def test_annealing_is_right_within_its_error_and_the_two_directions_bracket_the_
     assert abs(many.value - exact) < 4 * many.error + 0.01
 
 
+@pytest.mark.slow
 def test_what_cannot_be_enumerated_is_estimated_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = machine(8, 6), states(8)[::17]
     exact = model.log_prob(x)

@@ -72,6 +72,7 @@ def plain(function: Callable[[Tensor], Tensor], cells: int, steepness: float) ->
     return net.double().build(function)
 
 
+@pytest.mark.slow
 def test_plain_towers_converge_in_the_mean_and_away_from_the_grid_but_not_everywhere() -> None:
     bound, function = 2.0, lipschitz(2.0, 0)
 

@@ -47,6 +47,7 @@ def linear() -> ConditionalGlow:
     return model
 
 
+@pytest.mark.slow
 def test_given_the_upper_half_the_lower_one_has_the_exact_conditional_of_a_gaussian() -> None:
     """z = A x + b of whole images, so that the conditional follows from the joint covariance by its blocks."""
     model, x, y = linear(), images(6), torch.tensor([2])
@@ -73,6 +74,7 @@ def test_given_the_upper_half_the_lower_one_has_the_exact_conditional_of_a_gauss
     assert float(((drawn[:, 16:].T.cov() - left) / spread.outer(spread)).abs().max()) < 0.05
 
 
+@pytest.mark.slow
 def test_the_log_determinant_is_the_jacobian_s_of_the_whole_and_of_the_lower_half() -> None:
     model, x, y = flow(), images(3), torch.tensor([0, 1, 2])
     _, claimed = model.given(y).to_latent(x)

@@ -65,6 +65,7 @@ def test_in_single_precision_data_come_back_too() -> None:
         torch.testing.assert_close(model.to_data(model.encode(x)), x, rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_integral_of_the_trace_is_the_log_determinant_of_the_jacobian() -> None:
     model = flow(3, (8, 8))
     x = points(4, 3)
@@ -144,6 +145,7 @@ def test_one_feature_is_enough_and_images_are_flattened() -> None:
     assert flow(16, tolerance=1e-3).log_prob(torch.rand(3, 1, 4, 4).double()).shape == (3,)
 
 
+@pytest.mark.slow
 def test_with_estimated_traces_it_keeps_the_laws_of_flows() -> None:
     torch.manual_seed(0)
     model = ContinuousFlow(2, (8,), trace="hutchinson", tolerance=1e-7)

@@ -63,6 +63,7 @@ def test_gradients_of_the_likelihood_are_finite_differences() -> None:
         assert float((gradient * along).sum()) == pytest.approx(slope, rel=1e-4, abs=1e-5), name
 
 
+@pytest.mark.slow
 def test_the_density_integrates_to_one() -> None:
     model = flow(2)
     line = torch.linspace(-40, 40, 801, dtype=torch.float64)

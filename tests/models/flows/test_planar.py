@@ -66,6 +66,7 @@ def test_gradients_through_the_bisection_are_finite_differences() -> None:
         assert float((found * step).sum()) == pytest.approx(float(ahead - behind) / 2, rel=1e-4, abs=1e-10), name
 
 
+@pytest.mark.slow
 def test_the_density_integrates_to_one() -> None:
     model = flow(2)
     line = torch.linspace(-40, 40, 401, dtype=torch.float64)

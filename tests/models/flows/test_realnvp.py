@@ -49,6 +49,7 @@ def test_the_log_determinant_is_the_jacobian_s(features: int, couplings: int) ->
         assert torch.linalg.slogdet(jacobian).logabsdet.item() == pytest.approx(log_det.item(), abs=1e-10)
 
 
+@pytest.mark.slow
 def test_the_density_integrates_to_one() -> None:
     model = flow(2).double()
     line = torch.linspace(-30, 30, 801, dtype=torch.float64)

@@ -19,6 +19,7 @@ def example() -> tuple[EdgeClassifier, LabeledPairs]:
     return model.double().eval(), replace(batch, x=batch.x.double())
 
 
+@pytest.mark.slow
 def test_the_nodes_are_embedded_by_pygs_layers_on_the_same_weights() -> None:
     pyg: Any = pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is not installed")
     model, batch = example()

@@ -83,6 +83,7 @@ def test_every_node_of_a_component_hears_of_every_other_and_of_no_one_else() -> 
     assert (moved[6:] == 0).all()
 
 
+@pytest.mark.slow
 def test_it_parts_the_karate_club() -> None:
     right = []
     for seed in range(2):

@@ -50,6 +50,7 @@ def stars() -> GraphBatch:
     return GraphBatch(x=torch.ones(union.nodes, 1), y=y, mask=mask, graph=Graph(union.edge_index, union.nodes))
 
 
+@pytest.mark.slow
 def test_sums_count_the_neighbors_and_means_do_not() -> None:
     batch, right = stars(), {}
     for kind in (GIN, Sage):
@@ -74,6 +75,7 @@ def test_features_of_edges_go_into_the_messages() -> None:
         GIN(features=1, classes=2)(torch.ones(2, 1), graph)
 
 
+@pytest.mark.slow
 def test_it_parts_the_karate_club() -> None:
     torch.manual_seed(0)
     result = dc.fit(GIN(features=34, classes=2), load_data("karate"), quiet=True, epochs=100)

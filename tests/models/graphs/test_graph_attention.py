@@ -67,6 +67,7 @@ def test_it_learns_which_neighbors_to_listen_to() -> None:
     assert model.metrics(batch)["accuracy"] == 1
 
 
+@pytest.mark.slow
 def test_it_parts_the_karate_club() -> None:
     torch.manual_seed(0)
     result = dc.fit(GraphAttention(features=34, classes=2), load_data("karate"), quiet=True, epochs=80)

@@ -212,6 +212,7 @@ def test_softmax_regression_finds_scikit_learns_optimum_on_ill_scaled_data(table
     assert (reached - best) / (null - best) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["raw diabetes", "offsets"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_without_a_penalty_the_svm_finds_the_optimum_of_scipys_linear_program(classes: int, table: str) -> None:
@@ -237,6 +238,7 @@ def test_without_a_penalty_the_svm_finds_the_optimum_of_scipys_linear_program(cl
     assert reached == pytest.approx(best.fun, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_with_its_penalty_the_svm_finds_an_optimum_as_good_as_scikit_learns() -> None:
     x = single(TABLES["raw diabetes"]()[:150])
     y = targets("bernoulli", x).astype(np.int64)

@@ -177,6 +177,7 @@ def test_draws_have_the_mean_and_the_mode_is_the_likeliest(family: Family) -> No
     assert bool((likely.log_prob(tried) <= best + 1e-12).all())
 
 
+@pytest.mark.slow
 def test_counts_give_back_the_rate_they_were_drawn_with() -> None:
     data = load_data("poisson-counts")
     model = GLM(features=2, targets=1, family="poisson")

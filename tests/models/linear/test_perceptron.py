@@ -52,6 +52,7 @@ def test_one_pass_is_the_rule_example_by_example() -> None:
     assert int(model.errors) == errors > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("gap", [0.2, 1.0])
 def test_where_a_plane_separates_it_converges_within_novikoffs_bound(gap: float, seed: int) -> None:

@@ -50,6 +50,7 @@ def test_the_optimum_is_scikit_learns() -> None:
     assert evaluate(model, data.train)["nll"] == pytest.approx(best, abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_it_reads_95_percent_of_real_digits(seed: int) -> None:
     data = load_data("digits")

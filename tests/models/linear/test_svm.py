@@ -55,6 +55,7 @@ def scikit_learns(model: SVM, batch: Labeled) -> SVM:
     return at(torch.tensor(oracle.coef_), torch.tensor(oracle.intercept_), model)
 
 
+@pytest.mark.slow
 def test_the_default_recipe_finds_scikit_learns_optimum(of_two: tuple[SVM, Labeled]) -> None:
     model, batch = of_two
     oracle = scikit_learns(model, batch)
@@ -84,6 +85,7 @@ def test_several_classes_have_the_optimum_of_crammer_and_singer(of_three: tuple[
     assert objective(model, batch) == pytest.approx(objective(best, batch), rel=5e-5)
 
 
+@pytest.mark.slow
 def test_between_two_examples_the_plane_lies_in_the_middle() -> None:
     r"""The widest margin is their distance: :math:`w = 2 d / \lVert d \rVert^2`, :math:`d = x_1 - x_0`."""
     x = torch.tensor([[1.0, 2.0], [3.0, 1.0]], dtype=torch.float64)
@@ -95,6 +97,7 @@ def test_between_two_examples_the_plane_lies_in_the_middle() -> None:
     torch.testing.assert_close(lead, torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64), rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_only_support_vectors_matter(of_two: tuple[SVM, Labeled]) -> None:
     model, batch = of_two
     lead = (2 * batch.y - 1) * (model(batch.x)[:, 1])

@@ -158,6 +158,7 @@ def test_the_gradient_on_own_inputs_is_the_mean_over_all_that_can_be_drawn(cls: 
     assert model.loss(batch)["nll"].item() == pytest.approx(forced.item(), rel=1e-9)  # where nothing is drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["seq2seq", "seq2seq_attention", "caption"])
 def test_a_model_of_targets_learns_from_own_inputs_given_its_source(name: str) -> None:
     """Of sources that make one token certain, the draws after the begin token are those tokens, row by row."""

@@ -133,6 +133,7 @@ def test_what_is_no_image_is_refused() -> None:
         dc.Run.train("seq2seq_attention", "scenes")
 
 
+@pytest.mark.slow
 def test_it_learns_to_say_what_it_sees() -> None:
     x = torch.zeros(400, 1, 4, 4)
     place = torch.arange(400) % 4

@@ -104,6 +104,7 @@ def test_the_likelihood_is_that_of_torchs_lstm_by_hand(head: str, inputs: dict[s
     assert torch.equal(steps != 0, predicted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_with_covariates_ids_and_every_head_it_keeps_the_laws_of_forecasters(head: str) -> None:
     model, series = made(head, features=1), ragged(counts=head == "negative_binomial", features=1)

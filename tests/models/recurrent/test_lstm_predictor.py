@@ -72,6 +72,7 @@ def test_the_adding_problem_at_length_100_is_solved() -> None:
     assert result.test["mse"] < 0.01  # guessing the mean: 0.167
 
 
+@pytest.mark.slow
 def test_the_parity_of_what_was_read_is_predicted_at_every_position() -> None:
     bits = torch.randint(2, (600, 6), generator=torch.Generator().manual_seed(0))
     lengths = 2 + torch.arange(600) % 5

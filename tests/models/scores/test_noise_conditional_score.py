@@ -86,6 +86,7 @@ def test_without_a_network_it_is_the_score_of_a_gaussian_with_noise() -> None:
     assert torch.allclose(model.score(x, 7), -(x - mean) / variance, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_it_keeps_the_laws_of_score_models() -> None:
     torch.manual_seed(0)
     found = laws.check(NoiseConditionalScore, "score")

@@ -82,6 +82,7 @@ def test_the_implicit_objective_has_its_closed_form() -> None:
     assert torch.allclose(terms["square"], 0.5 * (x @ weight.T).square().sum(-1).mean())
 
 
+@pytest.mark.slow
 def test_the_sliced_objective_is_the_implicit_one_on_average() -> None:
     torch.manual_seed(0)
     model = ScoreMatching(3, hidden=(8,), objective="sliced").double()
@@ -116,6 +117,7 @@ def test_units_of_the_data_are_those_of_the_score() -> None:
     assert torch.allclose(model.score(10 * x + 3), plain / 10, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_langevin_samples_have_the_moments_of_a_gaussian() -> None:
     """With the exact score of N(m, s²), Langevin steps of size h give the variance s² / (1 - h²/(4 s²))."""
     torch.manual_seed(0)

@@ -253,6 +253,7 @@ def test_arguments_are_checked() -> None:
         VAE(features=4).encode(torch.zeros(1, 5))
 
 
+@pytest.mark.slow
 def test_after_training_the_bound_of_every_digit_stays_below_10000_importance_samples() -> None:
     data = load_data("digits:binary")
     torch.manual_seed(0)

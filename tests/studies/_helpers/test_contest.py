@@ -75,6 +75,7 @@ def test_a_contest_measures_at_the_rate_that_is_best_on_validation_data() -> Non
     assert TUNING > 1
 
 
+@pytest.mark.slow
 def test_a_training_ends_where_its_loss_is_reached() -> None:
     data = load_data("digits")
     numbers, _ = classification(
