@@ -179,6 +179,14 @@ def test_points_are_drawn_by_hand_and_trained_on(
     page.locator("section[data-step='1']").wait_for()
 
 
+def test_a_step_that_is_asked_for_before_the_session_is_there_is_one_step_of_it(
+    tmp_path: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+) -> None:
+    page = page_of(serve(tmp_path), "#/playground?data=moons&model=mlp&a.hidden=4")
+    page.get_by_role("button", name="Step", exact=True).click()  # the library is still being asked what there is
+    page.locator("section[data-step='1'][data-state=paused]").wait_for()
+
+
 def test_a_gan_is_seen_turn_by_turn(tmp_path: Path, serve: Callable[..., Served], page_of: Callable[..., Page]) -> None:
     page = opened(serve(tmp_path), page_of, "#/playground?data=eight-gaussians&model=gan&a.hidden=16", phone=True)
     for player in ("discriminator", "generator"):

@@ -6,7 +6,7 @@ import { form } from "../form.js";
 
 const SHOWN = 6;  // so many arguments are seen at once; the others are folded away
 
-// chooser(state, onChange(wanted, state)) -> {node, begin(), drawn(points)}; the address is the state.
+// chooser(state, onChange(wanted, state)) -> {node, begin(), drawn(points), picking()}; the address is the state.
 export function chooser(state, onChange) {
   const points = h("div", { class: "chips", role: "radiogroup", "aria-label": "Points" });
   const more = h("div", { class: "rows" }), models = h("select", { id: "play-model" }), summary = h("p", { class: "note" });
@@ -15,7 +15,7 @@ export function chooser(state, onChange) {
     h("h2", {}, "Points"), points, more,
     h("h2", {}, h("label", { for: "play-model" }, "Model")), models, summary, args,
     h("details", {}, h("summary", {}, "Training"), settings), trouble);
-  let there = null, chosen = { ...state }, fields = { arguments: null, settings: null }, pile = [], turn = 0;
+  let there = null, chosen = { ...state }, fields = { arguments: null, settings: null }, pile = [], turn = 0, picking = 0;
 
   const values = (prefix) => Object.fromEntries(Object.entries(chosen).filter(([key, value]) => key.startsWith(prefix) && value !== "").map(([key, value]) => [key.slice(prefix.length), value]));
   const setOf = () => there?.sets.find((each) => each.name === chosen.data);
@@ -57,6 +57,11 @@ export function chooser(state, onChange) {
 
   // The models for these points, the form of the chosen one, then the session.
   async function pick() {
+    picking += 1;
+    try { await look(); } finally { picking -= 1; }
+  }
+
+  async function look() {
     const mine = ++turn;
     refuse("");
     if (there && classes() < 2) chosen.labels = "";
@@ -119,5 +124,5 @@ export function chooser(state, onChange) {
   function refuse(sentence) { trouble.textContent = sentence; trouble.hidden = !sentence; }
   models.addEventListener("change", () => { forget(models.value); pick(); });
 
-  return { node, begin, refuse, drawing: () => chosen.data === "drawn", pile: () => pile, drawn: (given) => { pile = given; drawPoints(); return pick(); } };
+  return { node, begin, refuse, picking: () => picking > 0, drawing: () => chosen.data === "drawn", pile: () => pile, drawn: (given) => { pile = given; drawPoints(); return pick(); } };
 }

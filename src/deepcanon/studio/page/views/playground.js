@@ -13,14 +13,14 @@ import { saveButton, savePng } from "../save.js";
 export const title = "Playground";
 
 export async function mount(root, state, go) {
-  let id = null, scene = null, frame = null, curve = [], endStream = null, turn = 0, moved = 0, drawnCurve = 0, eager = false;
+  let id = null, scene = null, frame = null, curve = [], endStream = null, turn = 0, moved = 0, drawnCurve = 0, beginning = false, pending = null;
 
   // What the training does, and how to hold it.
   const play = h("button", { type: "button", class: "main play", onclick: () => (frame?.state === "running" ? tell({ do: "pause" }) : tell({ do: "go", pace: "run" })) }, "▶ Play");
   const step = h("button", { type: "button", onclick: () => tell({ do: "go", pace: "step" }), title: "One step of the training (.)" }, "Step");
   const oneTurn = h("button", { type: "button", onclick: () => tell({ do: "go", pace: "turn" }), title: "One turn of a step: of a GAN, one of its players" }, "Turn");
   const slow = h("button", { type: "button", onclick: () => tell({ do: "go", pace: "slow" }), title: "Turn by turn, each shown for a second" }, "Slow motion");
-  const again = h("button", { type: "button", onclick: () => begin(wanted, true), title: "From the first weights, those of the seed" }, "Restart");
+  const again = h("button", { type: "button", onclick: () => begin(wanted, "run"), title: "From the first weights, those of the seed" }, "Restart");
   const stop = h("button", { type: "button", onclick: () => end(true), title: "End this session" }, "Stop");
   const count = h("output", { class: "count", "aria-live": "off" }, "");
   const transport = h("div", { class: "transport", role: "toolbar", "aria-label": "Training" }, play, step, oneTurn, slow, again, stop, count);
@@ -49,9 +49,12 @@ export async function mount(root, state, go) {
 
   function refuse(words) { trouble.textContent = words; trouble.hidden = !words; if (words) figure.removeAttribute("aria-busy"); }
 
-  async function begin(asked, running = false) {
+  // A session, and how it goes on at once: at this pace, or at the one that was asked for before it was there.
+  async function begin(asked, pace = null) {
     const mine = ++turn;
     wanted = asked;
+    beginning = Boolean(asked);
+    pending = asked ? pace ?? pending : null;
     pens.node.hidden = !choose.drawing();
     pens.set(choose.pile());
     await end(false);
@@ -69,9 +72,9 @@ export async function mount(root, state, go) {
       picture.scene(scene);
       drawLooks();
       endStream = stream(`/api/play/${id}/frames`, take, (error) => { if (mine === turn && error) refuse(error.message); });
-      if (running || eager) tell({ do: "go", pace: "run" });
-      eager = false;
-    } catch (error) { if (mine === turn) refuse(error.message); } finally { if (mine === turn) transport.classList.remove("busy"); }
+      beginning = false;
+      if (pending) tell({ do: "go", pace: pending });
+    } catch (error) { if (mine === turn) refuse(error.message); } finally { if (mine === turn) { beginning = false; transport.classList.remove("busy"); } }
   }
 
   // An empty sheet to draw on.
@@ -94,13 +97,16 @@ export async function mount(root, state, go) {
     const last = id;
     id = null;
     if (last) await post(`/api/play/${last}`, { do: "end" }).catch(() => {});
-    if (said) { turn += 1; if (frame) take("frame", { ...frame, state: "stopped", curve: [] }); }
+    if (said) { turn += 1; beginning = false; pending = null; if (frame) take("frame", { ...frame, state: "stopped", curve: [] }); }
   }
 
   async function tell(command) {
+    if (command.do === "go") {
+      pending = beginning || choose.picking() ? command.pace : null;  // for the session that is about to be there
+      if (pending) return null;
+    }
     if (!id) {
-      if (command.do === "go" && wanted) await begin(wanted, true);
-      else if (command.do === "go" && command.pace === "run") eager = !choose.drawing();  // as soon as there is something to play
+      if (command.do === "go" && wanted) await begin(wanted, command.pace);
       return null;
     }
     try { return await post(`/api/play/${id}`, command); } catch (error) { refuse(error.message); return null; }
