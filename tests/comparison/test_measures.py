@@ -152,6 +152,18 @@ def test_a_bound_lies_below_a_tighter_one_and_below_the_exact_value(tmp_path: Pa
     assert likelihood["bits"] is None
 
 
+def test_the_error_of_a_bound_is_that_of_the_draws_by_which_it_was_measured(tmp_path: Path) -> None:
+    """Not that of a draw at every timestep, which is smaller and takes a network as many times."""
+    model: Any
+    model, batch = find("ddpm").example()
+    data = replace(from_tensors(batch.x), train=batch, valid=None, test=batch)
+    found = trained(model, data, "plain", tmp_path / "run")
+    assert found["likelihood"] is not None
+    assert found["likelihood"]["nats"] == -(found["test"]["nll"] or 0.0)
+    assert found["likelihood"]["error"] == found["test"]["nll_error"]
+    assert float(model.error_of_draws(batch)) != pytest.approx(found["likelihood"]["error"], rel=0.1)
+
+
 def test_a_model_without_a_method_has_no_such_number(tmp_path: Path) -> None:
     digits = Forms("digits")
     answer = trained(dc.find("softmax_regression")(features=64, classes=10), digits["plain"], "plain", tmp_path / "a")

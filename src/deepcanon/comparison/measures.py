@@ -161,7 +161,7 @@ def measure(
         "drawn": _drawn(model, held_out, yardstick, settings["seed"]),
         "classes": info["results"].get("by_class", {}).get("test", []),
         "baseline": None if simpler is None else _in_units(simpler["name"], simpler["test"], _unit(data)[1]),
-        **_of_methods(model, data, form, run.dir, settings["seed"], predicted, test.get("nll"), cost),
+        **_of_methods(model, data, form, run.dir, settings["seed"], predicted, test, cost),
     }
 
 
@@ -198,7 +198,7 @@ def measure_baseline(
         "drawn": None,
         "classes": [] if predicted is None else predicted.by_class,
         "baseline": None if simpler is None else _in_units(simpler.name, simpler.scores(held_out), _unit(data)[1]),
-        **_of_methods(fitted, data, form, folder, seed, predicted, test.get("nll"), cost),
+        **_of_methods(fitted, data, form, folder, seed, predicted, test, cost),
     }
 
 
@@ -209,13 +209,13 @@ def _of_methods(
     folder: Path,
     seed: int,
     predicted: Predicted | None,
-    nll: float | None,
+    test: Mapping[str, float | None],
     cost: Cost | None,
 ) -> _OfMethods:
     """The measures by the methods that are there; what the examples contribute goes into the folder."""
     held_out: AnyBatch = data.split("test")
     target, unit = _unit(data)
-    likelihood, each = _likelihood(model, data, form, nll, seed)
+    likelihood, each = _likelihood(model, data, form, test, seed)
     examples = {**({} if predicted is None else contributions(predicted, unit)), **each}
     if predicted is not None and predicted.is_classes and isinstance(model, Model):
         examples["log_loss"] = _without_underflow(model, held_out, examples["log_loss"])
@@ -297,10 +297,11 @@ def bits_per_dimension(nats: float, dimensions: int, levels: int = 1) -> float:
 
 
 def _likelihood(
-    model: Model[Any], data: Dataset[Any], form: Form, nll: float | None, seed: int
+    model: Model[Any], data: Dataset[Any], form: Form, test: Mapping[str, float | None], seed: int
 ) -> tuple[Likelihood | None, dict[str, Tensor]]:
     """The log-likelihood, and that of each example where it is exact, or a bound that is tightened by many draws."""
     held_out: AnyBatch = data.split("test")
+    nll, of_draws = test.get("nll"), test.get("nll_error")
     if not isinstance(model, HasLogProb) or (nll is None and not held_out.is_a(Batch)):
         return None, {}
     nats = -nll if nll is not None else float(_log_probs(model, held_out, seed).mean())
@@ -321,7 +322,7 @@ def _likelihood(
         "kind": model.likelihood_kind,
         "given": getattr(model, "conditioned_on", None),
         "per": held_out.term,
-        "error": _error(model, held_out, seed, samples),
+        "error": of_draws if of_draws is not None and not latent else _error(model, held_out, seed, samples),
         "tighter": tighter,
         "samples": samples,
         "bits": _bits(best, data, form) if normalized else None,

@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from deepcanon.core import Batch
+from deepcanon.models.autoregressive import _pixels
 from deepcanon.models.autoregressive._pixels import AutoregressiveImages
 from deepcanon.models.autoregressive.conditional_pixelcnn import ConditionalPixelCNN
 from deepcanon.models.autoregressive.gated_pixelcnn import GatedPixelCNN
@@ -194,3 +195,24 @@ def test_what_a_pixelrnn_sees() -> None:
     assert row_unseen.sum() > unseen.sum()
     assert row_unseen[side, side - 1]  # the far end of the row above
     assert not row_unseen[6 * side + 4, : 2 * side].any()  # but from the middle, all of the first rows
+
+
+@each_model
+def test_log_probs_of_many_images_are_computed_part_by_part(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 gray levels of a test split of 28x28 pixels would be gigabytes of logits."""
+    model = model_of(build, 1, 3, 2, 5)
+    x = torch.randint(0, 5, (11, 1, 3, 2)).double()
+    at_once, rows = model.log_prob(x), list[int]()
+    monkeypatch.setattr(_pixels, "LOGITS", 4 * 5 * 6)
+    model.net.register_forward_pre_hook(lambda net, given: rows.append(len(given[0])))
+    torch.testing.assert_close(model.log_prob(x), at_once)
+    assert rows == [4, 4, 3]
+    assert model.log_prob(x[:0]).shape == (0,)
+
+
+def test_parts_of_many_images_keep_their_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ConditionalPixelCNN(1, 3, 2, 5, classes=3, maps=4, layers=2, reach=1).double()
+    x, classes = torch.randint(0, 5, (11, 1, 3, 2)).double(), torch.arange(11) % 3
+    at_once = model.log_prob(x, context=classes)
+    monkeypatch.setattr(_pixels, "LOGITS", 4 * 5 * 6)
+    torch.testing.assert_close(model.log_prob(x, context=classes), at_once)

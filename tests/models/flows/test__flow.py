@@ -10,7 +10,8 @@ from scipy import stats
 from torch import Generator, Tensor, nn
 from torch.distributions import MultivariateNormal
 
-from deepcanon import laws
+from deepcanon import find, laws
+from deepcanon.comparison.measures import bits_per_dimension
 from deepcanon.core import Batch, Conditional, Context, DataError, Labeled, UsageError
 from deepcanon.models.flows._flow import TransformFlow
 from deepcanon.models.flows.maf import MAF
@@ -183,3 +184,16 @@ def test_data_of_the_model_become_uniform_and_others_do_not() -> None:
         assert stats.kstest(wider[:, column], "uniform").pvalue < 1e-6
     with pytest.raises(DataError, match="rows of 3 numbers between 0 and 1"):
         model.from_uniform(torch.full((1, 3), 1.5).double())
+
+
+@pytest.mark.parametrize(
+    "name", ["maf", "iaf", "planar", "radial", "realnvp", "nice", "continuous_flow", "wasserstein_flow"]
+)
+def test_bits_per_dimension_are_those_of_the_comparison(name: str) -> None:
+    kind: Any = find(name)
+    batch = Batch(torch.rand(8, 1, 2, 3, generator=torch.Generator().manual_seed(0)))
+    with torch.no_grad():
+        metrics = kind(features=6, levels=17).metrics(batch)
+        assert set(kind(features=6).metrics(batch)) == {"nll"}
+    wanted = bits_per_dimension(-float(metrics["nll"]), dimensions=6, levels=17)
+    assert float(metrics["bits_per_dim"]) == pytest.approx(wanted, rel=1e-5)

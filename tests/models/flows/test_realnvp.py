@@ -10,10 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import deepcanon as dc
-from deepcanon.comparison.measures import bits_per_dimension
 from deepcanon.core import Batch, UsageError
 from deepcanon.data import Dataset
-from deepcanon.models.flows.nice import NICE
 from deepcanon.models.flows.realnvp import RealNVP
 from deepcanon.nn.dense import dense
 
@@ -95,16 +93,6 @@ def test_the_score_is_the_gradient_that_torch_maps_over_examples() -> None:
 def test_one_feature_has_no_halves() -> None:
     with pytest.raises(UsageError, match="at least 2"):
         RealNVP(1)
-
-
-@pytest.mark.parametrize("kind", [RealNVP, NICE])
-def test_bits_per_dimension_are_those_of_the_comparison(kind: type[RealNVP | NICE]) -> None:
-    model, batch = kind(16, couplings=2, hidden=(4,), levels=17), Batch(torch.rand(8, 1, 4, 4))
-    with torch.no_grad():
-        metrics = model.metrics(batch)
-    wanted = bits_per_dimension(-float(metrics["nll"]), dimensions=16, levels=17)
-    assert float(metrics["bits_per_dim"]) == pytest.approx(wanted, rel=1e-5)
-    assert set(kind(16).metrics(batch)) == {"nll"}
 
 
 def test_images_are_flattened() -> None:

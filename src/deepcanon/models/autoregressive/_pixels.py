@@ -17,6 +17,9 @@ from deepcanon.core.turn import B
 from deepcanon.nn.masked_convolution import AtPixel
 from deepcanon.nn.pixel_net import GatedPixelNet, PixelNet
 
+LOGITS = 2**22
+"""How many logits ``log_prob`` computes at once: those of 256 gray levels of a thousand images are near a gigabyte."""
+
 
 class AutoregressiveImages(Density[B]):
     r"""A model of images whose values are gray levels, whole numbers from 0 to ``levels - 1``.
@@ -65,12 +68,12 @@ class AutoregressiveImages(Density[B]):
 
     def images(self, x: Tensor) -> Tensor:
         """The examples as images, (B, C, H, W), whatever their shape."""
-        if x.ndim < 2 or x[0].numel() != math.prod(self.shape):
+        if x.ndim < 2 or math.prod(x.shape[1:]) != math.prod(self.shape):
             channels, height, width = self.shape
             raise DataError(
                 f"the model takes images of {channels}x{height}x{width} values, got the shape {tuple(x.shape)}"
             )
-        return x.reshape(-1, *self.shape)
+        return x.reshape(len(x), *self.shape)
 
     def scaled(self, x: Tensor) -> Tensor:
         """Gray levels as numbers from -1 to 1, as a network takes them."""
@@ -78,7 +81,13 @@ class AutoregressiveImages(Density[B]):
 
     def _log_prob(self, x: Tensor) -> Tensor:
         x = self.images(x)
-        return -cross_entropy(full(self.logits(x)), x.long(), reduction="none").flatten(1).sum(-1)  # eq. (1)
+        size = max(1, LOGITS // (self.levels * math.prod(self.shape)))
+        parts = zip(*(each.split(size) for each in (x, *self._told(len(x)))), strict=True)
+        return torch.cat([self._sum_of_log_probs(*part) for part in parts])
+
+    def _sum_of_log_probs(self, x: Tensor, *told: Any) -> Tensor:
+        logits = full(self.net(self.scaled(x), *told))
+        return -cross_entropy(logits, x.long(), reduction="none").flatten(1).sum(-1)  # eq. (1)
 
     def _metrics_of(self, terms: Terms, batch: B) -> Terms:
         nll = terms["nll"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from deepcanon.core import Batch, Terms, UsageError
+from deepcanon.core import Batch, UsageError
 from deepcanon.core.checks import at_least
-from deepcanon.distributions.bits_per_dim import bits_per_dim
 from deepcanon.models.flows._flow import StandardizedFlow
 
 
@@ -23,7 +22,7 @@ class Couplings(StandardizedFlow[Batch]):
     inverse_order: Tensor
 
     def __init__(self, features: int, couplings: int, levels: int | None = None) -> None:
-        super().__init__(features)
+        super().__init__(features, levels)
         if features < 2:
             raise UsageError(f"{self.name()} couples two halves: features must be at least 2 (got {features})")
         at_least(1, couplings=couplings)
@@ -31,10 +30,6 @@ class Couplings(StandardizedFlow[Batch]):
         self.register_buffer("order", order, persistent=False)
         self.register_buffer("inverse_order", order.argsort(), persistent=False)
         self.halves = (features + 1) // 2, features // 2
-        self.levels = levels
-
-    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
-        return bits_per_dim(super()._metrics_of(terms, batch), self.features, self.levels)
 
     def _read_and_changed(self, coupling: int) -> tuple[int, int]:
         """The number of features that this coupling layer reads, and the number that it changes."""

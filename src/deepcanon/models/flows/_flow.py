@@ -9,11 +9,12 @@ from collections.abc import Iterable
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Conditional, DataError, RealDensity
+from deepcanon.core import Conditional, DataError, RealDensity, Terms
 from deepcanon.core.checks import flat
 from deepcanon.core.conditional import given_batch
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
+from deepcanon.distributions.bits_per_dim import bits_per_dim
 from deepcanon.nn.standardize import Standardize
 from deepcanon.nn.transforms import Chain
 
@@ -27,16 +28,17 @@ class Flow(RealDensity[B]):
 
     A leaf gives ``to_latent``, which is :math:`f^{-1}` with its log-determinant, and ``to_data``, which is f. Examples
     have any shape, latents are vectors of as many numbers. A conditional flow is one for each context, which its maps
-    read by ``_context(n)``.
+    read by ``_context(n)``. Where the gray ``levels`` of dequantized images are known, metrics have bits per dimension.
 
     References:
         | Normalizing Flows for Probabilistic Modeling and Inference (Papamakarios et al., 2021),
           https://arxiv.org/abs/1912.02762
     """
 
-    def __init__(self, features: int) -> None:
+    def __init__(self, features: int, levels: int | None = None) -> None:
         super().__init__()
-        self.features = features
+        self.features, self.levels = features, levels
+        self.dimensions = features  # of what the likelihood is measured by: an example, or a frame of it
 
     @abstractmethod
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -89,6 +91,9 @@ class Flow(RealDensity[B]):
         """The latent z of each example, (B, features)."""
         return self.to_latent(x)[0]
 
+    def _metrics_of(self, terms: Terms, batch: B) -> Terms:
+        return bits_per_dim(super()._metrics_of(terms, batch), self.dimensions, self.levels)
+
     def _sample(self, n: int, generator: Generator | None) -> Tensor:
         return self.to_data(self._noise(n, generator))
 
@@ -103,8 +108,8 @@ class StandardizedFlow(Flow[B]):
     It standardizes the features by the training data, so that their units do not matter.
     """
 
-    def __init__(self, features: int) -> None:
-        super().__init__(features)
+    def __init__(self, features: int, levels: int | None = None) -> None:
+        super().__init__(features, levels)
         self.standard = Standardize(features)
 
     def prepare(self, data: Iterable[B]) -> None:

@@ -8,9 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from deepcanon.core import ClassConditional, Context, DataError, Labeled, Recipe, Terms, UsageError, bound
+from deepcanon.core import ClassConditional, Context, DataError, Labeled, Recipe, UsageError, bound
 from deepcanon.core.checks import at_least
-from deepcanon.distributions.bits_per_dim import bits_per_dim
 from deepcanon.models.flows._flow import TransformFlow
 from deepcanon.models.flows._multi_scale import Halves, multi_scale
 from deepcanon.nn.transforms import Chain
@@ -63,11 +62,11 @@ class ConditionalGlow(ClassConditional, TransformFlow[Labeled]):
         depth: int = 4,
         hidden: int = 64,
     ) -> None:
-        super().__init__(channels * height * width)
+        super().__init__(channels * height * width, levels)
         at_least(1, classes=classes)
         if height % 2:
             raise UsageError(f"an image of two halves has an even height (got {height})")
-        self.shape, self.classes, self.levels = (channels, height, width), classes, levels
+        self.shape, self.classes = (channels, height, width), classes
         half = (channels, height // 2, width)
         upper = multi_scale(half, scales, depth, hidden, context=classes)
         lower = multi_scale(half, scales, depth, hidden, context=classes + channels)
@@ -115,9 +114,6 @@ class ConditionalGlow(ClassConditional, TransformFlow[Labeled]):
         model = self.given(self.classified(x))
         drawn = {f"inpainted {number}": model.inpaint(x, generator=generator) for number in (1, 2, 3)}
         return {"image": x, "upper half": known, **drawn}
-
-    def _metrics_of(self, terms: Terms, batch: Labeled) -> Terms:
-        return bits_per_dim(super()._metrics_of(terms, batch), self.features, self.levels)
 
     def _told(self, n: int) -> Tensor:
         labels = self._context(n)

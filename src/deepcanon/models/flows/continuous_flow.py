@@ -51,14 +51,20 @@ class ContinuousFlow(StandardizedFlow[Batch]):
         trace: How the trace in (2) is found: "exact", "hutchinson" for its estimate (3), or "auto", which is exact for
             up to 8 features.
         tolerance: The error, relative and absolute, that a step of the solver may have; in training, 100 times as much.
+        levels: The gray levels of the images before they were dequantized; if known, metrics have bits per dimension.
     """
 
     recipe = Recipe(lr=2e-2, schedule="cosine:warmup=10", batch_size=256, epochs=20)
 
     def __init__(
-        self, features: int, hidden: tuple[int, ...] = (32, 32, 32), trace: Trace = "auto", tolerance: float = 1e-5
+        self,
+        features: int,
+        hidden: tuple[int, ...] = (32, 32, 32),
+        trace: Trace = "auto",
+        tolerance: float = 1e-5,
+        levels: int | None = None,
     ) -> None:
-        super().__init__(features)
+        super().__init__(features, levels)
         one_of(get_args(Trace), trace=trace)
         if not 0 < tolerance <= 0.01:
             raise UsageError(f"tolerance is a small error, above 0 and at most 0.01 (got {tolerance})")

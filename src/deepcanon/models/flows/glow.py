@@ -7,8 +7,7 @@ from typing import Self
 import torch
 from torch import Generator, Tensor
 
-from deepcanon.core import Batch, DataError, Recipe, Terms
-from deepcanon.distributions.bits_per_dim import bits_per_dim
+from deepcanon.core import Batch, DataError, Recipe
 from deepcanon.models.flows._flow import TransformFlow
 from deepcanon.models.flows._multi_scale import multi_scale
 
@@ -63,9 +62,8 @@ class Glow(TransformFlow[Batch]):
         depth: int = 6,
         hidden: int = 64,
     ) -> None:
-        super().__init__(channels * height * width)
+        super().__init__(channels * height * width, levels)  # eq. (3)
         self.shape = (channels, height, width)
-        self.levels = levels
         self.flow = multi_scale(self.shape, scales, depth, hidden)  # eqs. (1) and (2)
 
     @classmethod
@@ -78,9 +76,6 @@ class Glow(TransformFlow[Batch]):
         """Samples of the same noise at several temperatures, the factors of its standard deviation."""
         z = self._noise(len(x), generator)
         return {f"temperature {factor:g}": self.to_data(factor * z) for factor in TEMPERATURES}
-
-    def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
-        return bits_per_dim(super()._metrics_of(terms, batch), self.features, self.levels)  # eq. (3)
 
     def _inputs(self, x: Tensor) -> Tensor:
         if x.shape[1:] != self.shape:

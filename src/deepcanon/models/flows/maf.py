@@ -34,12 +34,15 @@ class MAF(TransformFlow[Batch]):
         features: The dimension :math:`D` of the data.
         transforms: The number of steps.
         hidden: The widths of the hidden layers of each masked network.
+        levels: The gray levels of the images before they were dequantized; if known, metrics have bits per dimension.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine", batch_size=128, epochs=40)
 
-    def __init__(self, features: int, transforms: int = 5, hidden: tuple[int, ...] = (64, 64)) -> None:
-        super().__init__(features)
+    def __init__(
+        self, features: int, transforms: int = 5, hidden: tuple[int, ...] = (64, 64), levels: int | None = None
+    ) -> None:
+        super().__init__(features, levels)
         at_least(1, features=features, transforms=transforms)
         steps = [
             MaskedAutoregressive(features, hidden=hidden, backwards=number % 2 == 1)  # eqs. (1) and (2)

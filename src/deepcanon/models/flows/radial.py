@@ -34,13 +34,14 @@ class RadialFlow(TransformFlow[Batch]):
     Arguments:
         features: The dimension :math:`D` of the data.
         transforms: The number :math:`K` of steps.
+        levels: The gray levels of the images before they were dequantized; if known, metrics have bits per dimension.
     """
 
     default_data = "moons"
     recipe = Recipe(lr=1e-2, schedule="cosine", batch_size=256, epochs=60)
 
-    def __init__(self, features: int, transforms: int = 16) -> None:
-        super().__init__(features)
+    def __init__(self, features: int, transforms: int = 16, levels: int | None = None) -> None:
+        super().__init__(features, levels)
         at_least(1, features=features, transforms=transforms)
         steps = [Inverse(Radial(features)) for _ in range(transforms)]  # eqs. (1) and (2)
         self.flow = Chain([ActNorm(features), *steps])

@@ -7,8 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import Recipe, Terms, Videos
-from deepcanon.distributions.bits_per_dim import bits_per_dim
+from deepcanon.core import Recipe, Videos
 from deepcanon.models.flows._multi_scale import multi_scale
 from deepcanon.models.flows._sequence_flow import SequenceFlow, State
 
@@ -71,7 +70,7 @@ class VideoFlow(SequenceFlow):
         noise: bool = True,
     ) -> None:
         super().__init__(channels, height, width, length)
-        self.levels = levels
+        self.levels = levels  # eq. (4)
         self.flow = multi_scale(self.shape, scales, depth, hidden)
         # With noise, it begins near frames that are independent, and learns what stays; a walk alone must explain all.
         self.log_scale = nn.Parameter(torch.full((self.dimensions,), -2.0 if noise else 0.0))
@@ -97,6 +96,3 @@ class VideoFlow(SequenceFlow):
 
     def _noise_variance(self) -> Tensor:
         return torch.zeros_like(self.log_scale) if self.noise_logit is None else self.noise_logit.sigmoid()
-
-    def _metrics_of(self, terms: Terms, batch: Videos) -> Terms:
-        return bits_per_dim(super()._metrics_of(terms, batch), self.dimensions, self.levels)  # eq. (4)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from deepcanon.core import Batch, Recipe, Terms, UsageError
 from deepcanon.core.checks import at_least, flat, positive
+from deepcanon.distributions.bits_per_dim import bits_per_dim
 from deepcanon.models.flows._flow import StandardizedFlow
 from deepcanon.nn.dense import dense
 from deepcanon.nn.transforms import AffineCoupling, Chain, Reverse, Transform
@@ -52,6 +53,7 @@ class WassersteinFlow(StandardizedFlow[Batch]):
         step_size: The length :math:`h` of a step in time.
         couplings: The number of affine couplings of a step.
         hidden: The widths of the hidden layers of the couplings.
+        levels: The gray levels of the images before they were dequantized; if known, metrics have bits per dimension.
     """
 
     default_data = "moons"
@@ -65,8 +67,9 @@ class WassersteinFlow(StandardizedFlow[Batch]):
         step_size: float = 1.0,
         couplings: int = 4,
         hidden: tuple[int, ...] = (32, 32),
+        levels: int | None = None,
     ) -> None:
-        super().__init__(features)
+        super().__init__(features, levels)
         if features < 2:
             raise UsageError(f"{self.name()} couples two halves: features must be at least 2 (got {features})")
         at_least(1, transforms=transforms)
@@ -93,7 +96,8 @@ class WassersteinFlow(StandardizedFlow[Batch]):
         return {"divergence": divergence + constant, "transport": transport}
 
     def _metrics_of(self, terms: Terms, batch: Batch) -> Terms:
-        return {"nll": -self.log_prob(batch.x).mean()} if self.has_likelihood_of(batch.x) else {}
+        found = {"nll": -self.log_prob(batch.x).mean()} if self.has_likelihood_of(batch.x) else {}
+        return bits_per_dim(found, self.dimensions, self.levels)
 
     def to_latent(self, x: Tensor) -> tuple[Tensor, Tensor]:
         z = self.standard(flat(x, self.features))
