@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import base64
 import contextlib
+import gc
 import hashlib
 import html
 import importlib
@@ -157,9 +158,10 @@ def results(pages: Mapping[str, str], cache: Path, processes: int) -> dict[str, 
 
 
 def import_once() -> None:
-    """Import what most pages need, before processes are forked."""
+    """Import what most pages need, before processes are forked, and spare their garbage collectors all of it."""
     for name in IMPORTED_ONCE:
         importlib.import_module(name)
+    gc.freeze()
 
 
 def run_page(name: str, text: str, budget: float = BUDGET) -> Ran:

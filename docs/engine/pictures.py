@@ -90,9 +90,9 @@ def pictures(
     missing = [job for job in jobs if not _is_there(job, patience)]
     if missing:
         torch.set_num_threads(1)
-        import_once()
         for kind, name, _ in missing:
             _import(kind, name)
+        import_once()
         with tempfile.TemporaryDirectory() as runs:
             subjects = [Path(runs) / (name if data is None else f"{name} on {data}") for name, data in SUBJECTS]
             context = multiprocessing.get_context("fork")
