@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import base64
 import contextlib
+import gc
 import hashlib
 import html
 import importlib
@@ -39,7 +40,7 @@ from typing import Any
 from docs.engine import commands
 
 PACKAGE = Path(str(getattr(importlib.util.find_spec("deepcanon"), "origin", ""))).parent
-"""The library, which is not imported here: what a page imports is what it depends on."""
+"""The library: what a page imports of it is what it depends on."""
 ALARM = 60
 """The seconds of processor time after which a cell is ended: on a busy machine, a minute says little."""
 BUDGET = 5.0
@@ -47,8 +48,15 @@ BUDGET = 5.0
 BUSY = 3
 """How many times its budget a page may take before it fails: cores that share a cache count more time for the same."""
 LIBRARIES = ("torch", "numpy", "matplotlib", "scikit-learn")
-IMPORTED_ONCE = ("matplotlib.figure", "networkx", "scipy.stats", "sklearn.ensemble", "torch._dynamo")
-"""What most pages import, which takes seconds; of torch that is what its optimizers ask for."""
+IMPORTED_ONCE = (
+    "matplotlib.figure", "networkx", "pydantic.type_adapter", "scipy.stats", "sklearn.datasets", "sklearn.ensemble",
+    "torch._dynamo", "typer",
+    "deepcanon.data.load", "deepcanon.diagnosis", "deepcanon.laws", "deepcanon.train",
+)  # fmt: skip
+"""What most pages import, which takes seconds; of torch that is what its optimizers ask for.
+
+Of the library only what nearly every chapter needs: a page is run again when one of these has changed.
+"""
 FENCE = re.compile(r"^```(?P<kind>\{code-cell\}(?: sh)?|python)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"^````\n.*?^````$", re.DOTALL | re.MULTILINE)
 """What shows how a cell is written."""
@@ -136,6 +144,7 @@ def results(pages: Mapping[str, str], cache: Path, processes: int) -> dict[str, 
     with_cells = {name: text for name, text in pages.items() if cells(text)}
     known = {name: found for name, text in with_cells.items() if (found := _remembered(cache, name, text)) is not None}
     missing = [(name, text) for name, text in with_cells.items() if name not in known]
+    missing.sort(key=lambda page: -_budget(page[1]))  # so that no long one is left for the end
     if missing:
         import_once()
         context = multiprocessing.get_context("fork")
@@ -149,9 +158,10 @@ def results(pages: Mapping[str, str], cache: Path, processes: int) -> dict[str, 
 
 
 def import_once() -> None:
-    """Import the libraries of others, before processes are forked."""
+    """Import what most pages need, before processes are forked, and spare their garbage collectors all of it."""
     for name in IMPORTED_ONCE:
         importlib.import_module(name)
+    gc.freeze()
 
 
 def run_page(name: str, text: str, budget: float = BUDGET) -> Ran:
@@ -174,9 +184,13 @@ def _named(page: tuple[str, str], budget: float = BUDGET) -> tuple[str, Ran | st
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            return name, _session(name, text, float(matter(text).get("budget", budget)))
+            return name, _session(name, text, _budget(text, budget))
         except CellError as error:
             return name, str(error)
+
+
+def _budget(text: str, otherwise: float = BUDGET) -> float:
+    return float(matter(text).get("budget", otherwise))
 
 
 def _session(name: str, text: str, budget: float) -> Ran:

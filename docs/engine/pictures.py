@@ -26,14 +26,14 @@ from matplotlib.figure import Figure
 
 import deepcanon as dc
 from deepcanon.blueprints import blueprint
-from deepcanon.catalogue import find_question
+from deepcanon.catalogue import find, find_question
 from deepcanon.core import Finding, Graph, UsageError
 from deepcanon.data import Dataset, load_data
 from deepcanon.data.suits import default_data
 from deepcanon.pictures.graphs import edge_lines, layout
 from deepcanon.pictures.images import image_grid
 from deepcanon.pictures.points import scatter
-from deepcanon.pictures.run_pictures import run_figures
+from deepcanon.pictures.run_pictures import telling_figure
 from deepcanon.pictures.style import PALETTE, dress, new_figure
 from deepcanon.questions import options_of
 from deepcanon.train import Observer, Trainer, fit
@@ -41,16 +41,15 @@ from docs.engine.cells import import_once
 
 SOURCE = Path(dc.__file__).parents[1]
 DPI = 110
-STEPS, SECONDS = 200, 0.6
+STEPS, SECONDS = 200, 0.35
 """A training ends after so many steps, or so many seconds of processor time."""
 PATIENCE = 2.0
 """The seconds of processor time after which a study is left to the reader's own machine."""
-SHOWN_LAST = ("samples", "graph", "graphs", "pairs", "completed", "reconstructions", "latent_map", "filters",
-              "responses", "attention", "predictions", "mistakes", "confusion", "curves")  # fmt: skip
-"""The figures of a run that many models have; one that is not among them shows what is special to a model."""
-SUBJECTS = ("mlp", "cnn", "rnn", "gcn", "gpt", "autoencoder")
-"""The models that insights measure, the first that an insight takes."""
-TABLE = "breast-cancer"
+SUBJECTS = (
+    ("mlp", None), ("cnn", None), ("rnn", None), ("gcn", None), ("gpt", None), ("autoencoder", None),
+    ("mlp", "breast-cancer"),
+)  # fmt: skip
+"""The models that insights measure, the first that an insight takes, last of all one of a table."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +90,16 @@ def pictures(
     missing = [job for job in jobs if not _is_there(job, patience)]
     if missing:
         torch.set_num_threads(1)
+        for kind, name, _ in missing:
+            _import(kind, name)
         import_once()
         with tempfile.TemporaryDirectory() as runs:
-            subjects = _subjects(Path(runs)) if any(kind == "insight" for kind, *_ in missing) else []
+            subjects = [Path(runs) / (name if data is None else f"{name} on {data}") for name, data in SUBJECTS]
             context = multiprocessing.get_context("fork")
             with context.Pool(processes, _begin, (subjects, patience), maxtasksperchild=20) as pool:
-                for failed in pool.imap_unordered(_job, missing, chunksize=1):
+                if any(kind == "insight" for kind, *_ in missing):
+                    pool.starmap(_train, [(*each, out) for each, out in zip(SUBJECTS, subjects, strict=True)], 1)
+                for failed in pool.imap_unordered(_job, sorted(missing, key=_longest_first), chunksize=1):
                     if failed:
                         raise RuntimeError(failed)
     found = {}
@@ -147,13 +150,12 @@ def _of_model(name: str) -> Drawn | None:
     data = default_data(asked)
     model = asked.build(data.model_sizes, data.name)
     result = fit(model, data, quiet=True, steps=STEPS, evaluate=False, pictures=False, observers=[_Short()])
-    figures = run_figures(model, data, result.history)
-    if not figures:
+    chosen = telling_figure(model, data, result.history)
+    if chosen is None:
         return None
-    order = {figure: place for place, figure in enumerate(SHOWN_LAST)}
-    chosen = min(figures, key=lambda figure: order.get(figure, -1))
-    words = f"{chosen.replace('_', ' ').capitalize()} of {name} after {result.steps} training steps on {data.name}."
-    return figures[chosen], words, words, ()
+    shows, figure = chosen
+    words = f"{shows.replace('_', ' ').capitalize()} of {name} after {result.steps} training steps on {data.name}."
+    return figure, words, words, ()
 
 
 def _of_insight(name: str) -> Drawn | None:
@@ -239,17 +241,24 @@ DRAW: dict[str, Callable[[str], Drawn | None]] = {
 }  # fmt: skip
 
 
-def _subjects(folder: Path) -> list[Path]:
-    """Short runs of the models that insights measure, last of all one of a table."""
-    made = []
-    for name, data in [*((name, None) for name in SUBJECTS), ("mlp", TABLE)]:
-        out = folder / (name if data is None else f"{name} on {data}")
-        dc.Run.train(
-            name, data, out=out, quiet=True, steps=60, evaluate=False, pictures=False, checkpoint_every=10, keep=10,
-            observers=[_Short()],
-        )  # fmt: skip
-        made.append(out)
-    return made
+def _train(name: str, data: str | None, out: Path) -> None:
+    """A short run of a model that insights measure."""
+    dc.Run.train(
+        name, data, out=out, quiet=True, steps=60, evaluate=False, pictures=False, checkpoint_every=10, keep=10,
+        observers=[_Short()],
+    )  # fmt: skip
+
+
+def _import(kind: str, name: str) -> None:
+    """Import what a picture shows, so that the processes that draw need not."""
+    if kind == "model":
+        find(name)
+    elif kind in ("insight", "study"):
+        find_question("study" if kind == "study" else "insight", name)
+
+
+def _longest_first(job: tuple[str, str, str]) -> int:
+    return ("study", "insight", "model", "data").index(job[0])
 
 
 @cache

@@ -95,11 +95,31 @@ def run_figures(
 ) -> dict[str, Figure]:
     """The figures of :func:`draw_run` by name; none is written."""
     scene = Scene.of(model, data, seed)
-    drawn: dict[str, Figure] = {}
+    return _curves(scene, history) | _shown(scene, PICTURES)
+
+
+def _curves(scene: Scene, history: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     numbers = [record for record in history if record["kind"] != "picture"]
-    if len(numbers) > 1:  # a single point, as of a model that learns in one step, is not a curve
-        drawn["curves"] = curves(numbers, f"{model.name()} on {data.name}", _unit(scene), summed=not model.surrogate)
-    return drawn | _shown(scene, PICTURES)
+    if len(numbers) < 2:  # a single point, as of a model that learns in one step, is not a curve
+        return {}
+    model, title = scene.model, f"{scene.model.name()} on {scene.data.name}"
+    return {"curves": curves(numbers, title, _unit(scene), summed=not model.surrogate)}
+
+
+def telling_figure(
+    model: Model[Any], data: Data, history: Sequence[Mapping[str, Any]], seed: int = 0
+) -> tuple[str, Figure] | None:
+    """The name and the figure that tell most of what is special to a model; the others are not drawn."""
+    scene = Scene.of(model, data, seed)
+    kept: dict[str, Figure] = {}
+    for picture in sorted(PICTURES, key=lambda each: COMMON.index(each) if each in COMMON else -1):
+        shown = _shown(scene, [picture])
+        names = [name for name in shown if name not in LAST_SHOWN]
+        if names:
+            return names[0], shown[names[0]]
+        kept |= shown
+    kept |= _curves(scene, history)
+    return next(((name, kept[name]) for name in LAST_SHOWN if name in kept), None)
 
 
 def film_figures(model: Model[Any], data: Data, seed: int = 0) -> dict[str, Figure]:
@@ -346,3 +366,12 @@ PICTURES = (
 
 FILMED = (_sampled, _reconstructed, _decided, written, forecasted)
 """Pictures that are drawn in the course of a training, too."""
+
+COMMON = (
+    _regressed, _sampled, filmed, sampled_graphs, graphed, graph_rows, paired, _completed, _reconstructed, _encoded,
+    _filtered, attended, _classified,
+)  # fmt: skip
+"""Pictures that many models have, those first that tell most."""
+
+LAST_SHOWN = ("predictions", "mistakes", "confusion", "curves")
+"""What tells least of a model."""

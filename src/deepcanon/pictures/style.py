@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
@@ -46,7 +47,29 @@ class Sheet(Figure):
     def _repr_png_(self) -> bytes:
         return drawn(self)
 
+    def savefig(self, fname: Any, **how: Any) -> None:
+        """As of any figure. A plain PNG is drawn once, where matplotlib draws all of it twice to find the layout."""
+        if how.get("format") != "png" or how.keys() - {"format", "dpi"}:
+            super().savefig(fname, **how)
+            return
+        before, dpi = self.canvas, self.dpi
+        canvas = FigureCanvasAgg(self)
+        try:
+            self.dpi = how.get("dpi", dpi)
+            self._fit(canvas.get_renderer())
+            if (engine := self.get_layout_engine()) is not None:
+                engine.execute(self)
+            with self._cm_set(layout_engine="none"):  # type: ignore[attr-defined]
+                canvas.print_png(fname)
+        finally:
+            self.dpi = dpi
+            self.set_canvas(before)
+
     def draw(self, renderer: Any) -> None:
+        self._fit(renderer)
+        super().draw(renderer)
+
+    def _fit(self, renderer: Any) -> None:
         _break_titles(self, renderer)
         barred = [(axes, words) for axes in self.axes if (words := axes.get_legend()) is not None and _bars(axes)]
         engine = self.get_layout_engine()
@@ -54,7 +77,6 @@ class Sheet(Figure):
             engine.execute(self)
         for axes, words in barred:
             _free_bars(axes, words, renderer)
-        super().draw(renderer)
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
