@@ -33,7 +33,7 @@ from deepcanon.diagnosis.doctor import checks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the cases are those of the tests
 
-from tests.diagnosis.cases.case import Case
+from tests.diagnosis.cases.case import Case, is_named
 from tests.diagnosis.cases.harm import harm, learned
 from tests.diagnosis.cases.suites import faults, healthy
 
@@ -213,11 +213,11 @@ def _counted(name: str, rows: list[Row]) -> str:
 
 
 def _first(row: Row) -> bool:
-    return bool(row.get("causes")) and row["causes"][0] in row["expected"]
+    return bool(row.get("causes")) and is_named(row["causes"][0], row["expected"])
 
 
 def _named(row: Row) -> bool:
-    return any(cause in row["expected"] for cause in row.get("causes") or ())
+    return any(is_named(cause, row["expected"]) for cause in row.get("causes") or ())
 
 
 def table_of_alarms(rows: list[Row]) -> str:

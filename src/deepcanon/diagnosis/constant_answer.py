@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import torch
 from torch import Tensor
 
-from deepcanon.core import Batch, Model
+from deepcanon.core import AnyBatch, Batch, Model
+from deepcanon.diagnosis.given_outputs import loss_of_outputs
 from deepcanon.diagnosis.patient import Patient, evaluating
+from deepcanon.train import randomness
 
 MOST = 4096
 """So many examples say well enough what a constant answer comes to."""
+
+BATCHES = 8
+"""So many batches, where the loss is that of a batch only."""
 
 
 def constant_answer(patient: Patient) -> float | None:
@@ -27,7 +35,9 @@ def constant_answer(patient: Patient) -> float | None:
     y = y[:MOST].detach()
     if patient.ours is not None:
         return _of_ours(patient.ours, patient, y)
-    if patient.criterion is None or not isinstance(split, Batch):
+    if patient.criterion is None:
+        return _by_outputs(patient, y)
+    if not isinstance(split, Batch):
         return None
     with evaluating(patient.model):
         some = split if patient.whole else split.select(torch.arange(min(2, len(split))))
@@ -58,7 +68,36 @@ def _of_ours(model: Model, patient: Patient, y: Tensor) -> float | None:  # type
         return float(-(shares * shares.clamp_min(1e-12).log()).sum())
     if terms == {"mse"} and y.is_floating_point():
         return float(y.double().flatten(1).var(0, correction=0).sum())
-    return None
+    return _by_outputs(patient, y) if patient.task == "classes" and y.ndim == 1 and len(model.turns()) == 1 else None
+
+
+def _by_outputs(patient: Patient, y: Tensor) -> float | None:
+    """The lowest loss of constant outputs on batches of the training's size: of a step, or of a model with more terms.
+
+    A loss may grow with the batch, as a contrastive one does, so that other sizes say nothing.
+    """
+    if patient.is_game or not isinstance(patient.train_split, Batch) or patient.task == "none":
+        return None
+    batches = list(itertools.islice(patient.batches(), 1 if patient.whole else BATCHES))
+    with evaluating(patient.model):
+        output = patient.outputs(patient.model, batches[0])
+    if not isinstance(output, Tensor) or len(output) != len(batches[0]) or not output.is_floating_point():
+        return None
+    losses = [
+        [_loss(patient, batch, answer.to(output.dtype)) for batch in batches]
+        for answer in _answers(y, tuple(output.shape[1:]))
+    ]
+    known = [sum(each) / len(each) for each in losses if all(math.isfinite(value) for value in each)]
+    return min(known, default=None)
+
+
+def _loss(patient: Patient, batch: AnyBatch, answer: Tensor) -> float:
+    outputs = answer.expand(len(batch), *answer.shape).clone().requires_grad_()
+    try:
+        with torch.enable_grad(), randomness.kept():
+            return float(loss_of_outputs(patient, batch)(outputs).detach())
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return math.nan
 
 
 def _reconstruction(model: Model, patient: Patient) -> float | None:  # type: ignore[type-arg]

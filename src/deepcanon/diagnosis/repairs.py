@@ -36,6 +36,25 @@ def drawn_anew(model: nn.Module) -> None:
             nn.init.normal_(parameter, std=math.sqrt(2.0 / max(1, parameter[0].numel())))
 
 
+@torch.no_grad()
+def by_he(model: nn.Module) -> None:
+    """Draw the weights of linear layers and convolutions with a variance of 2 / inputs, biases as 0."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.modules.conv._ConvNd) and module.weight.requires_grad:
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                module.bias.zero_()
+
+
+@torch.no_grad()
+def tamed(model: nn.Module) -> None:
+    """Draw all weights anew, as matrices that enlarge nothing, however often they are applied."""
+    drawn_anew(model)
+    for parameter in model.parameters():
+        if parameter.ndim == 2 and parameter.requires_grad and parameter.is_floating_point():
+            parameter.div_(max(1.0, float(torch.linalg.matrix_norm(parameter, 2))))
+
+
 def of_usual_scale(patient: Patient, biases: bool = True) -> bool:
     """Whether every matrix is of the scale that a new one has, within a factor of 3, and biases are small."""
     fresh = patient.twin()
@@ -78,6 +97,8 @@ def times(factor: float) -> Change:
 
 
 FRESH = Change("with weights drawn anew", on_model=drawn_anew)
+HE = Change("with weights drawn anew by He's rule", on_model=by_he)
+TAME = Change("with weights drawn anew that enlarge nothing", on_model=tamed)
 NO_DECAY = Change("without weight decay", on_optimizer=no_decay)
 NO_DROPOUT = Change("without dropout", on_model=no_dropout)
 """Changes that need no argument."""

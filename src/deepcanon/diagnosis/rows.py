@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from deepcanon.core import AnyBatch, Batch, Labeled
+from deepcanon.core import AnyBatch, Batch, Labeled, SemiBatch
 from deepcanon.diagnosis.patient import Patient, Skip
 
 MOST = 4000
@@ -41,10 +41,11 @@ def labels_of(split: AnyBatch, most: int = MOST) -> Tensor:
 
 
 def real_rows(patient: Patient) -> Tensor:
-    """The training examples as rows, where they are real numbers."""
+    """The training examples as rows, where they are real numbers; of few labeled among unlabeled ones, the latter."""
     if not patient.train_split.x.is_floating_point():
         raise Skip("the inputs are whole numbers")
-    return rows_of(patient.train_split)
+    split = patient.train_split
+    return rows_of(Batch(split.unlabeled) if isinstance(split, SemiBatch) else split)
 
 
 def standardized(rows: Tensor) -> Tensor:

@@ -86,6 +86,11 @@ HEALTHY: list[Case] = []
 """All healthy cases."""
 
 
+def is_named(cause: str, causes: Iterable[str]) -> bool:
+    """Whether a cause, or a part of it ("bad initialization, exploding gradients"), is among those that are right."""
+    return not {cause, *cause.split(", ")}.isdisjoint(causes)
+
+
 def fault(setting: Setting, *causes: str, area: Area, plain: bool = False) -> Callable[[Break], Break]:
     """Register a function that breaks a healthy patient in one way, with the causes that a doctor may name."""
 

@@ -86,7 +86,7 @@ def guesses_from_the_first_step(patient: Patient) -> None:
     patient.model.begin, patient.model.until, patient.model.weight = 0.0, 1e-3, 300.0
 
 
-@family(simclr, "representation collapse")
+@family(simclr, "embedding collapse")
 def only_attraction(patient: Patient) -> None:
     """Two views are drawn together, and nothing is pushed apart."""
 
@@ -97,7 +97,7 @@ def only_attraction(patient: Patient) -> None:
     changed(patient, pretext=pretext)
 
 
-@family(siamese, "representation collapse")
+@family(siamese, "embedding collapse")
 def all_pairs_are_alike(patient: Patient) -> None:
     def pretext(self: Any, batch: Any) -> tuple[str, Tensor]:
         features = self.backbone(*batch.inputs)
@@ -107,7 +107,7 @@ def all_pairs_are_alike(patient: Patient) -> None:
     changed(patient, pretext=pretext)
 
 
-@family(simclr, "representation collapse", "input not used")
+@family(simclr, "embedding collapse", "input not used")
 def embeddings_all_alike(patient: Patient) -> None:
     def embeddings(self: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         one, other = sound_class(self).embeddings(self, x)
@@ -172,13 +172,13 @@ def adapters_and_all_else(patient: Patient) -> None:
     patient.score, patient.chance = kept, 0.0
 
 
-@family(distillation, "no distillation signal")
+@family(distillation, "distillation without signal")
 def teacher_never_taught(patient: Patient) -> None:
     """The teacher is as it was made: what it says of all examples is nearly the same."""
     rebuilt(patient, "distillation:model=mlp,teacher=mlp,weight=1.0,teaching=0")
 
 
-@family(distillation, "no distillation signal")
+@family(distillation, "distillation without signal")
 def temperature_of_a_million(patient: Patient) -> None:
     """All classes are equally probable in the eyes of the teacher, and the loss is left without its square factor."""
 
@@ -189,7 +189,7 @@ def temperature_of_a_million(patient: Patient) -> None:
     patient.model.temperature = 1e5
 
 
-@family(distillation, "no distillation signal")
+@family(distillation, "distillation without signal")
 def teacher_that_answers_one_thing(patient: Patient) -> None:
     rebuilt(patient, "distillation:model=mlp,teacher=mlp,weight=1.0,teaching=0")
     teacher: Any = patient.model.teacher

@@ -21,7 +21,7 @@ def test_a_contrast_keeps_embeddings_apart_and_attraction_alone_does_not() -> No
 
     assert causes(report_of("spread_embeddings", "simclr:model=mlp", "digits", steps=80)) == []
     report = report_of("spread_embeddings", "simclr:model=mlp", "digits", methods={"pretext": pretext}, steps=80)
-    assert causes(report) == ["representation collapse"]
+    assert causes(report) == ["embedding collapse"]
 
 
 def test_spread_and_dimensions_of_known_embeddings() -> None:
@@ -32,7 +32,7 @@ def test_spread_and_dimensions_of_known_embeddings() -> None:
     assert embedding_spread(torch.ones(8, 3, dtype=torch.float64)) == {"spread": pytest.approx(0), "dimensions": 0.0}
 
 
-@pytest.mark.parametrize(("contrast", "found"), [(True, []), (False, ["representation collapse"])])
+@pytest.mark.parametrize(("contrast", "found"), [(True, []), (False, ["embedding collapse"])])
 def test_a_step_without_contrast_collapses(contrast: bool, found: list[str]) -> None:
     def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor) -> None:
         one, other = (model(x + 0.1 * torch.randn_like(x)) for _ in range(2))

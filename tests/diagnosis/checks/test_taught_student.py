@@ -17,7 +17,7 @@ def test_a_teacher_that_learns_first_is_heard() -> None:
 @pytest.mark.slow
 def test_a_teacher_that_was_never_taught_is_named() -> None:
     model = "distillation:model=mlp,teacher=mlp,teaching=0"
-    assert causes(report_of("taught_student", model, "digits")) == ["no distillation signal"]
+    assert causes(report_of("taught_student", model, "digits")) == ["distillation without signal"]
 
 
 def test_the_information_of_certain_answers_is_their_entropy() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import wraps
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from deepcanon.diagnosis.trial import UNCHANGED, Change
 STAGE, PLACE = "data", 85
 
 EXAMPLES, LEFT, FURTHER = 800, 0.5, 2.0
+STEPS = 4
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -39,13 +41,13 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         raise Skip("there are no classes of examples")
     some = patient.batch(EXAMPLES)
     assert isinstance(some, Labeled)
-    outside = None if method else _changed_outside(patient, some)
+    outside = [] if method else _changed_outside(patient, some)
     if method:
         with evaluating(model):
-            changed = model.augmented(some.x, Generator().manual_seed(0))
+            changed = [model.augmented(some.x, Generator().manual_seed(0))]
     else:
-        changed = _changed_inside(patient, some) if outside is None else outside
-    plain, augmented = _agreement(some.x, some), _agreement(changed, some)
+        changed = outside or [_changed_inside(patient, some)]
+    plain, augmented = _agreement(some.x, some), fmean(_agreement(each, some) for each in changed)
     chance = float((torch.bincount(some.y).double() / len(some)).square().sum())
     left = (augmented - chance) / max(plain - chance, 1e-9)
     patient.note(left=left, as_they_are=plain, augmented=augmented)
@@ -54,7 +56,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     change, without = UNCHANGED, patient
     if method:
         without = replace(patient, model=type(model)(model.model, **type(model).null))
-    elif outside is not None:
+    elif outside:
         without = replace(patient, step=_unaugmented(patient.step))
     else:
         change = Change("without augmentation", on_model=_outer_evaluating)
@@ -64,7 +66,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         for each, changes in ((patient, UNCHANGED), (without, change)):
             course = each.train(patient.reference.asked, seed=seed, change=changes)
             with evaluating(course.model):
-                losses.append(float((each if outside is None else without).loss(course.model, some)))
+                losses.append(float((without if outside else each).loss(course.model, some)))
         ratios.append(losses[0] / max(losses[1], 1e-9))
     patient.note(loss_by_null=min(ratios))
     if min(ratios) >= FURTHER:
@@ -97,19 +99,24 @@ def _changed_inside(patient: Patient, some: Labeled) -> Tensor:
     return changed
 
 
-def _changed_outside(patient: Patient, some: Labeled) -> Tensor | None:
-    """What a step of the user's own gives to its model in place of the examples; None where it gives them."""
+def _changed_outside(patient: Patient, some: Labeled) -> list[Tensor]:
+    """What several steps of the user's own give to their model in place of the examples; empty where they give them.
+
+    A step may draw for each batch whether to change it, so that some of them say nothing.
+    """
     if patient.step is None:
-        return None
+        return []
     model, optimizer = patient.twins()
     given: list[Any] = []
     hook = model.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0] if inputs else None))
-    patient.call_step(model, optimizer, some, 1)
+    seen = []
+    for number in range(1, STEPS + 1):
+        given.clear()
+        patient.call_step(model, optimizer, some, number)
+        if given and isinstance(given[0], Tensor) and given[0].shape == some.x.shape:
+            seen.append(given[0].detach())
     hook.remove()
-    changed = given[0] if given else None
-    if not isinstance(changed, Tensor) or changed.shape != some.x.shape or torch.equal(changed, some.x):
-        return None
-    return changed.detach()
+    return [] if all(torch.equal(each, some.x) for each in seen) else seen
 
 
 def _unaugmented(step: Any) -> Any:

@@ -27,9 +27,9 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     split = patient.train_split
     if patient.whole:
         raise Skip("the examples belong together, and cannot be drawn more often")
-    if patient.task != "classes" or not isinstance(split, Labeled) or split.y.ndim != 1 or int(split.y.min()) < 0:
+    if not isinstance(split, Labeled) or not _has_classes(patient, split):
         raise Skip("there are no classes of examples")
-    counts = torch.bincount(split.y).double()
+    counts = torch.bincount(_classes(split)).double()
     ratio = float(counts.max() / counts[counts > 0].min())
     patient.note(largest_by_smallest=ratio)
     if ratio < RARER or len(counts) > 50:
@@ -66,6 +66,17 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         )
 
 
+def _has_classes(patient: Patient, split: Labeled) -> bool:
+    """Whether each example has one label: a class, or a zero or a one."""
+    if patient.task == "bits":
+        return split.y.numel() == len(split)
+    return patient.task == "classes" and split.y.ndim == 1 and int(split.y.min()) >= 0
+
+
+def _classes(split: Labeled) -> Tensor:
+    return split.y.flatten().long()
+
+
 def _recalls(patient: Patient, model: nn.Module, split: AnyBatch, classes: int) -> tuple[Tensor, Tensor]:
     assert isinstance(split, Labeled)
     some = split.select(torch.arange(min(len(split), 4096)))
@@ -75,19 +86,30 @@ def _recalls(patient: Patient, model: nn.Module, split: AnyBatch, classes: int) 
         answer = predict(*some.inputs) if predict is not None else patient.outputs(model, some)
     if not isinstance(answer, Tensor) or len(answer) != len(some):
         raise Skip("there is no answer for each example")
-    answer = answer.argmax(1) if answer.ndim == 2 and answer.shape[1] > 1 else (answer.flatten() > 0).long()
-    examples = torch.bincount(some.y, minlength=classes)[:classes]
-    right = torch.bincount(some.y[answer == some.y], minlength=classes)[:classes]
+    y = _classes(some)
+    examples = torch.bincount(y, minlength=classes)[:classes]
+    right = torch.bincount(y[_chosen(answer) == y], minlength=classes)[:classes]
     return right.double() / examples.clamp_min(1), examples
+
+
+def _chosen(answer: Tensor) -> Tensor:
+    """The classes that are answered: the largest output, or of one output its sign or, of a probability, its half."""
+    if not answer.is_floating_point():
+        return answer
+    if answer.ndim == 2 and answer.shape[1] > 1:
+        return answer.argmax(1)
+    probability = bool((answer >= 0).all() and (answer <= 1).all())
+    return (answer.flatten() > (0.5 if probability else 0.0)).long()
 
 
 def _balanced(split: AnyBatch) -> AnyBatch:
     """The split with rare classes repeated."""
     assert isinstance(split, Labeled)
     generator = torch.Generator().manual_seed(0)
-    most = int(torch.bincount(split.y).max())
+    y = _classes(split)
+    most = int(torch.bincount(y).max())
     places = []
-    for label in torch.unique(split.y):
-        mine = (split.y == label).nonzero().flatten()
+    for label in torch.unique(y):
+        mine = (y == label).nonzero().flatten()
         places.append(mine[torch.randint(len(mine), (most,), generator=generator)])
     return split.part(torch.cat(places))

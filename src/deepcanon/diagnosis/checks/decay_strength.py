@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -70,8 +71,9 @@ def _in_the_loss(patient: Patient) -> Iterator[Diagnosis]:
         plain = patient.reference if seed == 0 else patient.second_reference
         freed = patient.train(plain.asked, seed=seed, change=change)
         fits.append([_fit(patient, course.model, penalties) for course in (plain, freed)])
+    constant = _constant(patient, penalties)
     patient.note(penalty=max(each.multiple for each in penalties.values()), loss_without_it=fits[0][0])
-    if all(held > LITTLE * patient.baseline and freed < held / FURTHER for held, freed in fits):
+    if all(held > LITTLE * constant and freed < held / FURTHER for held, freed in fits):
         yield Diagnosis(
             cause="weight decay too strong",
             evidence={"multiple_of_the_weights": max(each.multiple for each in penalties.values()),
@@ -80,6 +82,19 @@ def _in_the_loss(patient: Patient) -> Iterator[Diagnosis]:
             where=next(iter(penalties)),
             confirmed_by="a copy trained without the penalty gains, for two seeds",
         )  # fmt: skip
+
+
+def _constant(patient: Patient, penalties: dict[str, Penalty]) -> float:
+    """The loss of the best constant answer without the penalties: of weights that are 0, which have none."""
+    assert patient.baseline is not None
+    weights = dict(patient.model.named_parameters())
+    without = patient.baseline - sum(each.value(weights[name].detach()) for name, each in penalties.items())
+    model, optimizer = patient.twins()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.zero_()
+    at_zero = replace(patient, model=model, optimizer=optimizer).baseline
+    return max(0.0, without if at_zero is None else min(without, at_zero))
 
 
 def _fit(patient: Patient, model: nn.Module, penalties: dict[str, Penalty]) -> float:

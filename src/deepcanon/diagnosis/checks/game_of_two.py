@@ -9,8 +9,8 @@ own, and with ``sample``.
 A discriminator that tells all apart is healthy for a while. It is a fault if the generator's gradient has vanished as
 well, or if the samples came no nearer to the data in all of the trial (energy distance), for two seeds, unless they are
 all one point, which is easy to tell apart because of that. The rate is too high if samples end further from the data
-than they began and spread three times as wide as in healthy trainings, for two seeds, and those of a lower rate come
-nearer. Modes are dropped if samples spread over less than a third of what they do in healthy trainings, or leave out
+than they began and spread three times as wide as in healthy trainings, or the generator's gradient is thirty times the
+largest there, for two seeds, and with a lower rate the samples come twice as near. Modes are dropped if samples spread over less than a third of what they do in healthy trainings, or leave out
 three times as much; or if the samples come no nearer to the data than a third of what they do there and leave out much.
 
 Papers: Goodfellow et al., 2014, https://arxiv.org/abs/1406.2661; Arjovsky and Bottou, 2017,
@@ -42,6 +42,8 @@ VARIETY = ("spread", "missed", "outside")
 POINT = 0.01
 """Samples that spread less than this share of what the data do are one point: the noise is not used."""
 LOWER = (0.1, 0.01, 1e-3)
+WILD = 10.0
+"""A gradient of the generator so many times beyond the threshold is that of a game out of control."""
 NEARER = 0.8
 """The samples came nearer if their distance to the data is less than this share of what it was."""
 
@@ -65,7 +67,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             margin=limit.margin(found["gradient"]),
         )
         return
-    if _thrown(found) and all(_thrown(_measured(patient, batch, seed)) for seed in seeds[1:]):
+    if _wild(found) and all(_wild(_measured(patient, batch, seed)) for seed in seeds[1:]):
         too_fast = list(_too_fast(patient, batch, found))
         yield from too_fast
         if too_fast:
@@ -96,7 +98,7 @@ def _too_fast(patient: Patient, batch: AnyBatch, found: dict[str, float]) -> Ite
     before = _distance(patient.twin(), batch)
     for factor in LOWER if patient.run is None else ():
         calm = _distance(repaired(patient, times(factor)), batch) / max(before, 1e-12)
-        if calm < NEARER:
+        if calm < min(NEARER, found["nearer"] / 2):
             yield Diagnosis(
                 cause="learning rate too high",
                 evidence={"rate": patient.rate, **found, "nearer_with_a_lower_rate": calm},
@@ -109,8 +111,10 @@ def _too_fast(patient: Patient, batch: AnyBatch, found: dict[str, float]) -> Ite
             return
 
 
-def _thrown(found: dict[str, float]) -> bool:
-    return found["nearer"] > 1 and found["spread"] > thresholds.of("game_of_two", "spread").high
+def _wild(found: dict[str, float]) -> bool:
+    """Whether samples are thrown far away, or the generator's gradient is far beyond that of healthy games."""
+    thrown = found["nearer"] > 1 and found["spread"] > thresholds.of("game_of_two", "spread").high
+    return thrown or found["gradient"] > WILD * thresholds.of("game_of_two", "gradient").high
 
 
 def _measured(patient: Patient, batch: AnyBatch, seed: int) -> dict[str, float]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from deepcanon.core import AnyBatch
+from deepcanon.core import AnyBatch, SemiBatch
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.repair import ails, compare, helps, learns_little
@@ -72,9 +72,17 @@ def _unit(patient: Patient) -> float:
 
 
 def standardized_inputs(batch: AnyBatch) -> AnyBatch:
-    """The examples with standardized features; of images and sequences with one scale for each channel."""
-    x = batch.x.double()
-    axes = (0,) if x.ndim == 2 else (0, 2, 3) if x.ndim == 4 else tuple(range(x.ndim))
-    std = x.std(axes, correction=0, keepdim=True)
-    changed: Tensor = torch.where(std > 0, (x - x.mean(axes, keepdim=True)) / std.clamp_min(1e-300), 0.0)
-    return replace(batch, x=changed.to(batch.x.dtype))
+    """The examples with standardized features; of images and sequences with one scale for each channel.
+
+    Of few labeled examples among unlabeled ones, both by the scales of the latter.
+    """
+    known: Tensor = (batch.unlabeled if isinstance(batch, SemiBatch) else batch.x).double()
+    axes = (0,) if known.ndim == 2 else (0, 2, 3) if known.ndim == 4 else tuple(range(known.ndim))
+    mean, std = known.mean(axes, keepdim=True), known.std(axes, correction=0, keepdim=True)
+
+    def changed(x: Tensor) -> Tensor:
+        return torch.where(std > 0, (x.double() - mean) / std.clamp_min(1e-300), 0.0).to(x.dtype)
+
+    if isinstance(batch, SemiBatch):
+        return replace(batch, x=changed(batch.x), unlabeled=changed(batch.unlabeled))
+    return replace(batch, x=changed(batch.x))

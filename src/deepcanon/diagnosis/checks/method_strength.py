@@ -33,6 +33,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     null = getattr(type(model), "null", None)
     if model is None or null is None or not isinstance(inner, Model) or not patient.by_turns:
         raise Skip("it is not a method around a model")
+    if patient.without_fit:
+        raise Skip("the method has a loss of its own, and does not train that of the model")
     if patient.in_stages:
         raise Skip("it is trained in turns one after the other, of which a trial may see the first only")
     alone = replace(patient, model=inner)

@@ -36,7 +36,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if found["accuracy"] <= chance or outside:
         unheard = "heard" in outside and found["accuracy"] > chance
         yield Diagnosis(
-            cause="no distillation signal",
+            cause="distillation without signal",
             evidence=found,
             advice="lower the temperature, and keep the factor of its square"
             if unheard

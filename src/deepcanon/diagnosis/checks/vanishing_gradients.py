@@ -21,6 +21,7 @@ from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.repair import Compared, compare, helps, is_stuck
+from deepcanon.diagnosis.repairs import by_he
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "start", 40
@@ -96,11 +97,7 @@ def rectified(model: nn.Module) -> None:
     for parent, name in places:
         if getattr(parent, name) is not last:  # that of the output says what it means
             setattr(parent, name, nn.ReLU())
-    for module in model.modules():
-        if isinstance(module, nn.Linear | nn.modules.conv._ConvNd):
-            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-            if module.bias is not None:
-                module.bias.zero_()
+    by_he(model)
 
 
 RECTIFIED = Change("with rectifiers and He's start", on_model=rectified)
