@@ -2,7 +2,8 @@
 
     python benchmarks/binarized_mnist.py [--models vae iwae-1 iwae-5 iwae-50 planar iaf rbm dbn] [--seeds 2]
                                          [--first 0] [--epochs 20] [--rows 50000] [--test 10000] [--samples 5000]
-                                         [--temperatures 5000] [--out runs/binarized_mnist]
+                                         [--temperatures 5000] [--split test] [--rates 50]
+                                         [--out runs/binarized_mnist]
 
 Every variational autoencoder has one stochastic layer of 50 latents, and hidden layers of the same widths on both
 sides. Its test figure is the importance-weighted bound on -log p(x) by so many samples for each image, in nats, with
@@ -13,6 +14,10 @@ Log Z, of the RBM or of the top machine of the deep belief network, is estimated
 the base rates of the data over so many temperatures, with its standard error over 100 chains; on average it is too low,
 and the likelihood too high. The figure of the network is its bound by 20 samples of its recognition model, less this
 log Z.
+
+What is chosen, such as the cap of the learning rates of RBM and deep belief network, is chosen by ``--split valid``, the
+validation images, which no training here sees: with several ``--rates``, the energy-based models are trained with each,
+given as the product of the learning rate and the number of hidden units.
 
 The folder keeps every run and every figure: what is there is not computed again, a run that was broken off goes on, and
 other settings need another folder. The data are those that docs/data.md says; no binarization is drawn here.
@@ -29,6 +34,7 @@ import json
 import math
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +43,7 @@ from torch import Tensor
 
 import deepcanon as dc
 from deepcanon.core import Batch, DataError
+from deepcanon.models.energy._rbm import FASTEST
 
 VARIATIONAL: dict[str, tuple[str, dict[str, Any]]] = {
     "vae": ("vae", {}),
@@ -46,7 +53,8 @@ VARIATIONAL: dict[str, tuple[str, dict[str, Any]]] = {
     "planar": ("flow_vae", {"flow": "planar", "transforms": 10}),
     "iaf": ("flow_vae", {"flow": "iaf", "transforms": 2}),
 }
-ENERGY: dict[str, dict[str, Any]] = {"rbm": {"units": 500}, "dbn": {"hidden": (500, 2000)}}
+UNITS = 500
+ENERGY: dict[str, dict[str, Any]] = {"rbm": {"units": UNITS}, "dbn": {"hidden": (UNITS, 2000)}}
 MODELS = [*VARIATIONAL, *ENERGY]
 PUBLISHED = {
     "vae": "89.9, fixed, 200 samples (Rezende and Mohamed, 2015)",
@@ -66,13 +74,13 @@ NETWORK_SAMPLES = 20
 """Of the recognition model, in the bound of a deep belief network."""
 
 
-def trained(name: str, seed: int, data: Any, asked: argparse.Namespace) -> tuple[Any, float]:
+def trained(name: str, rate: float, seed: int, data: Any, asked: argparse.Namespace) -> tuple[Any, float]:
     """The model of this name after its training, which is resumed if there is one, and the seconds that it took now."""
-    folder = asked.out / f"{name}-{seed}"
+    folder = asked.out / run_name(name, rate, seed)
     began = time.perf_counter()
     if not (folder / "run.json").exists():
         torch.manual_seed(seed)
-        model, settings = built(name, asked)
+        model, settings = built(name, rate, asked)
         dc.fit(model, data, out=folder, quiet=True, seed=seed, epochs=asked.epochs, batch_size=100,
                keep_weights="last", evaluate=False, pictures=False, **settings)  # fmt: skip
     elif json.loads((folder / "run.json").read_text())["status"] != "finished":
@@ -80,10 +88,14 @@ def trained(name: str, seed: int, data: Any, asked: argparse.Namespace) -> tuple
     return dc.load(folder), time.perf_counter() - began
 
 
-def built(name: str, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def run_name(name: str, rate: float, seed: int) -> str:
+    return f"{name}-{seed}" if name in VARIATIONAL or rate == FASTEST else f"{name}-{rate:g}-{seed}"
+
+
+def built(name: str, rate: float, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """The model of this name, new, and the settings of its training."""
     if name in ENERGY:
-        return dc.find(name)(features=784, **ENERGY[name]), {"lr": 0.1, "schedule": "linear"}
+        return dc.find(name)(features=784, **ENERGY[name]), {"lr": rate / UNITS, "schedule": "linear"}
     kind, arguments = VARIATIONAL[name]
     model = dc.find(kind)(features=784, latent=50, hidden=asked.hidden, likelihood="bernoulli", **arguments)
     return model, {"lr": 3e-3, "schedule": "cosine"}
@@ -116,9 +128,11 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--hidden", type=int, nargs="+", default=[200], help="the widths of the hidden layers")
     parser.add_argument("--rows", type=int, default=50_000, help="the first so many training images")
-    parser.add_argument("--test", type=int, default=10_000, help="so many test images, drawn by a fixed seed")
+    parser.add_argument("--test", type=int, default=10_000, help="so many held-out images, drawn by a fixed seed")
     parser.add_argument("--samples", type=int, default=5000, help="of the bound, for each test image")
     parser.add_argument("--temperatures", type=int, default=5000, help="of annealed importance sampling")
+    parser.add_argument("--split", default="test", choices=["test", "valid"], help="the held-out images")
+    parser.add_argument("--rates", type=float, nargs="+", default=[FASTEST], help="of energy-based models, times units")
     parser.add_argument("--out", type=Path, default=Path("runs/binarized_mnist"))
     asked = parser.parse_args()
     asked.hidden = tuple(asked.hidden)
@@ -128,7 +142,8 @@ def main() -> None:
     except DataError as error:
         print(f"skipped: {error}")
         return
-    settings = {name: getattr(asked, name) for name in ("epochs", "hidden", "rows", "test", "samples", "temperatures")}
+    kept_names = ("epochs", "hidden", "rows", "test", "samples", "temperatures", "split")
+    settings = {name: getattr(asked, name) for name in kept_names}
     settings = json.loads(json.dumps(settings))
     asked.out.mkdir(parents=True, exist_ok=True)
     notes = asked.out / "settings.json"
@@ -136,35 +151,36 @@ def main() -> None:
         parser.error(f"{asked.out} has runs of other settings, {notes.read_text()}; give another --out")
     notes.write_text(json.dumps(settings))
     data = replace(whole, train=Batch(whole.train.x[: asked.rows]), valid=None, name=f"binarized-mnist-{asked.rows}")
-    x = whole.split("test").x
+    x = whole.split(asked.split).x
     x = x[
         torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[: asked.test]
     ]  # they are not in mixed order
     found: dict[tuple[str, int], Tensor] = {}
     seeds = range(asked.first, asked.first + asked.seeds)
-    for seed in seeds:
-        for name in asked.models:
-            kept = asked.out / f"{name}-{seed}.json"
-            if not kept.exists():
-                model, seconds = trained(name, seed, data, asked)
-                began = time.perf_counter()
-                values, shared = measured(name, model, x, asked)
-                row = {
-                    "seconds": seconds,
-                    "evaluation_seconds": time.perf_counter() - began,
-                    "nll": values.tolist(),
-                    "log_z_error": shared,
-                }
-                kept.write_text(json.dumps(row))
-            row = json.loads(kept.read_text())
-            found[name, seed] = torch.tensor(row["nll"], dtype=torch.float64)
-            mean, spread = mean_and_error(found[name, seed])
-            print(
-                f"{name:8} seed {seed}: {mean:7.2f} +- {spread:.2f} nats"
-                + (f" and +- {row['log_z_error']:.2f} by log Z" if name in ENERGY else "")
-                + f", {row['seconds'] / 60:.1f} minutes   published: {PUBLISHED[name]}",
-                flush=True,
-            )
+    trials = [(name, rate) for name in asked.models for rate in (asked.rates if name in ENERGY else asked.rates[:1])]
+    for seed, (name, rate) in product(seeds, trials):
+        label = run_name(name, rate, seed).removesuffix(f"-{seed}")
+        kept = asked.out / f"{label}-{seed}.json"
+        if not kept.exists():
+            model, seconds = trained(name, rate, seed, data, asked)
+            began = time.perf_counter()
+            values, shared = measured(name, model, x, asked)
+            row = {
+                "seconds": seconds,
+                "evaluation_seconds": time.perf_counter() - began,
+                "nll": values.tolist(),
+                "log_z_error": shared,
+            }
+            kept.write_text(json.dumps(row))
+        row = json.loads(kept.read_text())
+        found[label, seed] = torch.tensor(row["nll"], dtype=torch.float64)
+        mean, spread = mean_and_error(found[label, seed])
+        print(
+            f"{label:8} seed {seed}: {mean:7.2f} +- {spread:.2f} nats"
+            + (f" and +- {row['log_z_error']:.2f} by log Z" if name in ENERGY else "")
+            + f", {row['seconds'] / 60:.1f} minutes   published: {PUBLISHED[name]}",
+            flush=True,
+        )
     report(found, seeds)
 
 

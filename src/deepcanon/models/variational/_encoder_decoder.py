@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-from deepcanon.core import Support
+from deepcanon.core import Recipe, Support
 from deepcanon.core.checks import at_least, flat
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
@@ -39,7 +39,12 @@ class VariationalAutoencoder(Variational[B]):
     The encoder has as many outputs as the posterior of a leaf needs numbers (``posterior``). With a context of so many
     numbers (``context``), both networks take it next to their own input. With ``convolutions``, an ``image`` goes
     through these before the encoder's fully connected layers, and after those of the decoder come the transposed ones.
+
+    All leaves have one recipe. The first gradients, of latents that say nothing yet, are many times as large as the
+    later ones: without clipping they count in Adam's averages for long, and convolutions may never recover from them.
     """
+
+    recipe = Recipe(lr=5e-3, schedule="cosine", epochs=100, clip="norm:10")
 
     def __init__(
         self,

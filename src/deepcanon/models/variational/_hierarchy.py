@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, Recipe, Terms, UsageError
+from deepcanon.core import Batch, Terms, UsageError
 from deepcanon.core.checks import at_least
 from deepcanon.core.precision import full
 from deepcanon.distributions.chained import Chained
@@ -29,7 +29,6 @@ class Hierarchy(VariationalAutoencoder[Batch]):
     """
 
     markov: ClassVar[bool]
-    recipe = Recipe(lr=2e-3, epochs=50)
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from torch.distributions import Distribution
 from torch.nn.functional import one_hot
 
-from deepcanon.core import ClassConditional, Labeled, Recipe, Terms, draw, given_batch
+from deepcanon.core import ClassConditional, Labeled, Terms, draw, given_batch
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.distributions.likelihoods import LikelihoodName
 from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
@@ -57,8 +57,6 @@ class ConditionalVAE(ClassConditional, VariationalAutoencoder[Labeled]):
         height: The height of such an image in pixels.
         width: Its width in pixels.
     """
-
-    recipe = Recipe(lr=3e-3, epochs=50)
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, Recipe, Terms
+from deepcanon.core import Batch, Terms
 from deepcanon.core.checks import at_least, one_of
 from deepcanon.distributions.likelihoods import LikelihoodName
 from deepcanon.distributions.pushforward import Pushforward
@@ -60,8 +60,6 @@ class FlowVAE(VariationalAutoencoder[Batch]):
         height: The height of such an image in pixels.
         width: Its width in pixels.
     """
-
-    recipe = Recipe(lr=3e-3, epochs=50)
 
     def __init__(
         self,

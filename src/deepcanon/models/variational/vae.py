@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from deepcanon.core import Batch, Recipe, Terms
+from deepcanon.core import Batch, Terms
 from deepcanon.core.checks import at_least
 from deepcanon.distributions.likelihoods import LikelihoodName
 from deepcanon.models.variational._encoder_decoder import VariationalAutoencoder, diagonal_gaussian
@@ -55,8 +55,6 @@ class VAE(VariationalAutoencoder[Batch]):
         height: The height of such an image in pixels.
         width: Its width in pixels.
     """
-
-    recipe = Recipe(lr=3e-3, epochs=50)
 
     def __init__(
         self,
