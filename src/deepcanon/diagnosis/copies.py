@@ -28,7 +28,7 @@ def copied(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> tuple[A
             for name in names:
                 memo[id(vars(module)[name])] = _stand_in(vars(module)[name])
         twin, other = copy.deepcopy((model, optimizer), memo)
-        places = {name: module for name, module in model.named_modules()}
+        places = dict(model.named_modules())
         for name, module in twin.named_modules():
             if places[name] in kept:
                 _shares(module, kept[places[name]])

@@ -85,7 +85,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     if _dropped(found) and all(_dropped(_measured(patient, batch, seed)) for seed in seeds[1:]):
         yield Diagnosis(
-            cause="mode dropping",
+            cause="mode dropping" + (", mode collapse" if found["spread"] < _narrowest() else ""),
             evidence=found,
             advice="lower the learning rate, and check that the generator uses all of its noise",
             where="samples",
@@ -150,7 +150,11 @@ def _dropped(found: dict[str, float]) -> bool:
     limits = {name: thresholds.of("game_of_two", name) for name in VARIETY}
     beyond = any(found[name] > limits[name].high for name in ("missed", "outside"))
     far = found["nearer"] > thresholds.of("game_of_two", "nearer").high and found["missed"] > MISSED
-    return far or beyond or found["spread"] < limits["spread"].low
+    return far or beyond or found["spread"] < _narrowest()
+
+
+def _narrowest() -> float:
+    return thresholds.of("game_of_two", "spread").low
 
 
 def _words(patient: Patient) -> str:
