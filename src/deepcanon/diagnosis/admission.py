@@ -23,6 +23,7 @@ from deepcanon.core.reading import is_frame, reading_of
 from deepcanon.data import Batches, Dataset, from_tensors, of
 from deepcanon.data.suits import check_suits, default_data
 from deepcanon.data.torch_datasets import parts_of
+from deepcanon.diagnosis.copies import copied
 from deepcanon.diagnosis.patient import Patient, evaluating
 from deepcanon.diagnosis.run_ends import start_of
 from deepcanon.optim import optimizer as optimizer_by_name
@@ -184,7 +185,7 @@ def _built(name: str, data: Any, loss: Any) -> Any:
 
 def _copied(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> tuple[Any, torch.optim.Optimizer | None]:
     try:
-        twin, kept = copy.deepcopy((model, optimizer))
+        twin, kept = copied(model, optimizer)
     except Exception as error:
         raise UsageError(
             f"{type(model).__name__} cannot be copied ({type(error).__name__}: {error}), and the doctor examines "

@@ -1,4 +1,4 @@
-"""The loss of outputs that are given, whoever computes it: a criterion, a step of the user's own, or a model of ours."""
+"""The loss of outputs that are given, by a criterion, a step of the user's own, or a model of ours."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from deepcanon.core import AnyBatch, Terms
 from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.families.after_training import repaired, trained
 from deepcanon.diagnosis.families.latents_used import bound_of, deaf, divergence_by_data, latents_used, posterior_of
+from deepcanon.diagnosis.given_outputs import loss_of_outputs
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.trial import Change
@@ -67,7 +68,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     hole = thresholds.of("collapsed_posterior", "hole")
     most = max(hole.high, HOLE)
-    absent = patient.criterion is not None and _weightless(patient, batch)
+    absent = patient.ours is None and _weightless(patient, batch)
     if found.get("hole", 0.0) > (SLIGHT if absent else most):
         again = latents_used(trained(patient, seed=1), batch)
         if absent or again["hole"] > most:
@@ -87,8 +88,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
 
 def _weightless(patient: Patient, batch: AnyBatch) -> bool:
     """Whether the loss of a plain module has no divergence from the prior at all."""
-    assert patient.criterion is not None
-    ratio = divergence_by_data(patient.criterion, patient.model, batch)
+    ratio = divergence_by_data(loss_of_outputs(patient, batch), patient.model, batch)
     return ratio is not None and abs(ratio) < 1e-6
 
 
@@ -104,8 +104,8 @@ def _confirmed(patient: Patient, batch: AnyBatch, low: float) -> str:
             if gain > 1:
                 return f"with {weight:g} of the divergence the bound is {gain:.3g} nats better"
         return ""
-    if patient.criterion is not None:
-        ratio = divergence_by_data(patient.criterion, patient.model, batch)
+    if model is None:
+        ratio = divergence_by_data(loss_of_outputs(patient, batch), patient.model, batch)
         if ratio is not None and ratio > HEAVY and latents_used(trained(patient, seed=1), batch)["information"] < low:
             return f"the divergence weighs {ratio:.3g} times what a first latent can gain"
     return "the run's own weights" if patient.run is not None else ""

@@ -4,8 +4,8 @@ Measured: whether a feature is other than usual exactly at the nodes of one clas
 nodes are in the masks of two splits (exact); whether classes fit the edges or the features at all, against permuted
 classes; and, after a trial (or of a run's weights), the share of the rows of each hidden layer that is not along their
 largest singular vector, which repeated averaging leads to. Over-smoothing is named only if that share is a tenth of
-what is usual in healthy trainings, is below that of the features, and the training does no better than the most
-frequent class.
+what is usual in healthy trainings, is below that of the features, and the training does little better than the most
+frequent class. A plain module that takes all rows at once, and no part of them, has nodes, too: it holds their edges.
 
 Papers: Li et al., 2018, https://arxiv.org/abs/1801.07606; Oono and Suzuki, 2020, https://arxiv.org/abs/1905.10947
 """
@@ -16,10 +16,20 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from deepcanon.core import GraphBatch
+import torch
+from torch import Tensor
+
+from deepcanon.core import GraphBatch, Labeled
 from deepcanon.diagnosis import thresholds
+from deepcanon.diagnosis.anatomy import recorded
 from deepcanon.diagnosis.families.after_training import trained
-from deepcanon.diagnosis.families.node_spread import label_signal, node_spread, right_share, telling_features
+from deepcanon.diagnosis.families.node_spread import (
+    label_signal,
+    node_spread,
+    right_share,
+    rows_apart,
+    telling_features,
+)
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 
@@ -36,6 +46,9 @@ LEARNED = 0.5
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     batch = patient.train_split
+    if patient.whole and isinstance(batch, Labeled) and patient.task == "classes":
+        yield from _of_rows(patient, batch)
+        return
     if not isinstance(batch, GraphBatch) or patient.task != "classes":
         raise Skip("it has no nodes to classify")
     told = telling_features(batch)
@@ -73,6 +86,27 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if len(spread) < 3:
         raise Skip("it has no hidden layer that is called with the graph")
     right, most = right_share(model, batch)
+    yield from _smoothed(patient, spread, right, most)
+
+
+def _of_rows(patient: Patient, batch: Labeled) -> Iterator[Diagnosis]:
+    """Over-smoothing in a plain module whose rows are nodes: of the layers that give a vector for each of them."""
+    model = trained(patient, least=LEAST)
+    known = batch.y >= 0
+    with torch.no_grad(), recorded(model) as calls:
+        output = model(*batch.inputs)
+    if not isinstance(output, Tensor) or output.ndim != 2 or batch.y.ndim != 1:
+        raise Skip("it does not classify rows")
+    y = batch.y[known]
+    right, most = float((output.argmax(1)[known] == y).double().mean()), float(torch.bincount(y).max() / len(y))
+    hidden = [call.output for call in calls if isinstance(call.output, Tensor) and call.output.ndim == 2]
+    spread = [rows_apart(rows) for rows in (batch.x.flatten(1), *hidden) if len(rows) == len(output)]
+    if len(spread) < 3:
+        raise Skip("it has no hidden layer")
+    yield from _smoothed(patient, spread, right, most)
+
+
+def _smoothed(patient: Patient, spread: list[float], right: float, most: float) -> Iterator[Diagnosis]:
     patient.note(apart=spread[-2], accuracy=right, most_frequent=most)
     low = thresholds.typical("distinct_nodes", "apart") / TENTH
     if spread[-2] < low and spread[-2] < spread[0] and right < most + LEARNED * (1 - most):

@@ -10,8 +10,9 @@ A discriminator that tells all apart is healthy for a while. It is a fault if th
 well, or if the samples came no nearer to the data in all of the trial (energy distance), for two seeds, unless they are
 all one point, which is easy to tell apart because of that. The rate is too high if samples end further from the data
 than they began and spread three times as wide as in healthy trainings, or the generator's gradient is thirty times the
-largest there, for two seeds, and with a lower rate the samples come twice as near. Modes are dropped if samples spread over less than a third of what they do in healthy trainings, or leave out
-three times as much; or if the samples come no nearer to the data than a third of what they do there and leave out much.
+largest there, for two seeds, and with a lower rate the samples come twice as near. Modes are dropped if samples spread
+over less than a third of what they do in healthy trainings, or leave out three times as much; or if the samples come no
+nearer to the data than a third of what they do there and leave out much.
 
 Papers: Goodfellow et al., 2014, https://arxiv.org/abs/1406.2661; Arjovsky and Bottou, 2017,
 https://arxiv.org/abs/1701.04862; Székely and Rizzo, 2013, https://doi.org/10.1016/j.jspi.2013.03.018
@@ -84,7 +85,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     if _dropped(found) and all(_dropped(_measured(patient, batch, seed)) for seed in seeds[1:]):
         yield Diagnosis(
-            cause="mode dropping",
+            cause="mode dropping" + (", mode collapse" if found["spread"] < _narrowest() else ""),
             evidence=found,
             advice="lower the learning rate, and check that the generator uses all of its noise",
             where="samples",
@@ -149,7 +150,11 @@ def _dropped(found: dict[str, float]) -> bool:
     limits = {name: thresholds.of("game_of_two", name) for name in VARIETY}
     beyond = any(found[name] > limits[name].high for name in ("missed", "outside"))
     far = found["nearer"] > thresholds.of("game_of_two", "nearer").high and found["missed"] > MISSED
-    return far or beyond or found["spread"] < limits["spread"].low
+    return far or beyond or found["spread"] < _narrowest()
+
+
+def _narrowest() -> float:
+    return thresholds.of("game_of_two", "spread").low
 
 
 def _words(patient: Patient) -> str:

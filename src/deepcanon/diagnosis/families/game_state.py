@@ -78,9 +78,14 @@ def variety(model: Any, batch: AnyBatch) -> dict[str, float]:
     that lies on one side of all samples along one of the principal axes of the data.
     """
     data = batch.x.flatten(1).double()
-    drawn = given_batch(model, batch).sample(len(data)).flatten(1).double()
+    return variety_of(data, given_batch(model, batch).sample(len(data)).flatten(1).double())
+
+
+def variety_of(data: Tensor, drawn: Tensor) -> dict[str, float]:
+    """The same of samples, (S, D), next to data, (N, D)."""
+    drawn = drawn[: len(data)]
     middle = data.mean(0)
-    spread = float((drawn - drawn.mean(0)).square().sum() / (data - middle).square().sum().clamp_min(1e-30))
+    spread = float((drawn - drawn.mean(0)).square().mean() / (data - middle).square().mean().clamp_min(1e-30))
     centers = _centers(data)
     share = torch.bincount(_nearest(data, centers), minlength=len(centers)).double() / len(data)
     reached = torch.bincount(_nearest(drawn, centers), minlength=len(centers)) > 0
@@ -121,5 +126,10 @@ def told_apart(model: Any, batch: AnyBatch) -> float | None:
         return None
     if len(real) != len(batch):
         return None
-    above = (real.unsqueeze(1) > fake).double() + 0.5 * (real.unsqueeze(1) == fake).double()
-    return float(above.mean())
+    return above(real, fake)
+
+
+def above(real: Tensor, fake: Tensor) -> float:
+    """The probability that a number of the first lies above one of the second (AUC)."""
+    wins = (real.unsqueeze(1) > fake).double() + 0.5 * (real.unsqueeze(1) == fake).double()
+    return float(wins.mean())

@@ -127,7 +127,7 @@ def _standard(model: Any) -> tuple[Tensor, Tensor] | None:
         return None
 
 
-def divergence_by_data(criterion: Callable[..., Tensor], model: nn.Module, batch: AnyBatch) -> float | None:
+def divergence_by_data(judge: Callable[[Any], Tensor], model: nn.Module, batch: AnyBatch) -> float | None:
     r"""How heavy the divergence weighs in a plain module's loss by what the data have to gain; None if not known.
 
     At the best constant reconstruction let :math:`g_n` be the gradient of the loss of example n by its reconstruction
@@ -146,11 +146,10 @@ def divergence_by_data(criterion: Callable[..., Tensor], model: nn.Module, batch
     if found is None:
         return None
     again, zeros = found[0], torch.zeros_like(found[1])
-    targets = batch.x if batch.labels is None else batch.labels
 
     def loss(constant: Tensor, latent: float = 0.0) -> tuple[Tensor, Tensor]:
         every = constant.expand_as(again).contiguous()
-        return criterion(_written(outputs, batch, (every, zeros + latent, zeros)), targets), every
+        return judge(_written(outputs, batch, (every, zeros + latent, zeros))), every
 
     constant = _best_constant(lambda values: loss(values)[0], again)
     value, every = loss(constant)

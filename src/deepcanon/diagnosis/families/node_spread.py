@@ -23,12 +23,12 @@ def node_spread(model: nn.Module, batch: GraphBatch) -> list[float]:
         | Deeper Insights into Graph Convolutional Networks for Semi-Supervised Learning (Li et al., 2018),
           https://arxiv.org/abs/1801.07606
     """
-    found = [_apart(batch.x.to_dense())]
+    found = [rows_apart(batch.x.to_dense())]
     nodes = len(batch.y)
 
     def record(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if len(inputs) > 1 and isinstance(output, Tensor) and output.ndim == 2 and len(output) == nodes:
-            found.append(_apart(output))
+            found.append(rows_apart(output))
 
     handles = [part.register_forward_hook(record) for part in model.modules() if part is not model]
     try:
@@ -39,7 +39,8 @@ def node_spread(model: nn.Module, batch: GraphBatch) -> list[float]:
     return found
 
 
-def _apart(rows: Tensor) -> float:
+def rows_apart(rows: Tensor) -> float:
+    """One minus the share of the largest singular value among the squares of all; 0 of rows that are alike."""
     values = (
         torch.linalg.svdvals(rows.double()) if min(rows.shape) <= 512 else torch.linalg.svdvals(rows[:512].double())
     )

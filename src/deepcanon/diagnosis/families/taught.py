@@ -31,7 +31,7 @@ def teaching(model: Any, batch: Labeled) -> dict[str, float]:
     with torch.no_grad():
         logits = teacher(*batch.inputs)
     return {
-        "information": _information(logits.double().softmax(-1)),
+        "information": information_of(logits.double().softmax(-1)),
         "accuracy": float((logits.argmax(-1) == batch.y).double().mean()),
         "prior": float(torch.bincount(batch.y).max() / len(batch.y)),
         "heard": _heard(model, teacher, batch),
@@ -71,7 +71,8 @@ def _gradient(
     return torch.cat([(z if g is None else g).double().flatten() for g, z in zip(found, zeros, strict=True)])
 
 
-def _information(shares: Tensor) -> float:
+def information_of(shares: Tensor) -> float:
+    """The mean divergence of predictions, (B, classes), from their mean, in nats."""
     mean = shares.mean(0)
     return float((shares * ((shares + FEW).log() - (mean + FEW).log())).sum(-1).mean())
 

@@ -1,0 +1,68 @@
+"""Copies of modules that hold what cannot be copied: a lock, an open file, a tensor in the middle of a graph."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+PARTS = ("_parameters", "_buffers", "_modules")
+
+
+def copied(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> tuple[Any, torch.optim.Optimizer | None]:
+    """A copy of a module and of the optimizer that holds its parameters, which can be copied again.
+
+    Attributes of modules that :func:`copy.deepcopy` refuses are shared with the original; tensors that have a graph,
+    as weights that are computed from others, are copied without it.
+    """
+    try:
+        return copy.deepcopy((model, optimizer))
+    except Exception:
+        memo: dict[int, Any] = {}
+        kept = {module: names for module in model.modules() if (names := _refused(module))}
+        if not kept:
+            raise
+        for module, names in kept.items():
+            for name in names:
+                memo[id(vars(module)[name])] = _stand_in(vars(module)[name])
+        twin, other = copy.deepcopy((model, optimizer), memo)
+        places = dict(model.named_modules())
+        for name, module in twin.named_modules():
+            if places[name] in kept:
+                _shares(module, kept[places[name]])
+        return twin, other
+
+
+def _refused(module: nn.Module) -> list[str]:
+    """The attributes of a module, other than its parts, that cannot be copied."""
+    found = []
+    for name, value in vars(module).items():
+        if name not in PARTS:
+            try:
+                copy.deepcopy(value)
+            except Exception:
+                found.append(name)
+    return found
+
+
+def _stand_in(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else value
+
+
+def _shares(module: nn.Module, names: list[str]) -> None:
+    """Have later copies of a module share these attributes, too."""
+
+    def deepcopy(memo: dict[int, Any]) -> nn.Module:
+        own = vars(module).pop("__deepcopy__")
+        try:
+            for name in names:
+                memo[id(vars(module)[name])] = _stand_in(vars(module)[name])
+            twin = copy.deepcopy(module, memo)
+        finally:
+            vars(module)["__deepcopy__"] = own
+        _shares(twin, names)
+        return twin
+
+    vars(module)["__deepcopy__"] = deepcopy
