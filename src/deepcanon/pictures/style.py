@@ -57,7 +57,7 @@ class Sheet(Figure):
         try:
             self.dpi = how.get("dpi", dpi)
             self._fit(canvas.get_renderer())
-            if (engine := self.get_layout_engine()) is not None:
+            if self.axes and (engine := self.get_layout_engine()) is not None:
                 engine.execute(self)
             with self._cm_set(layout_engine="none"):  # type: ignore[attr-defined]
                 canvas.print_png(fname)
