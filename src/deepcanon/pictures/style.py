@@ -53,7 +53,7 @@ class Sheet(Figure):
             super().savefig(fname, **how)
             return
         before, dpi = self.canvas, self.dpi
-        canvas = FigureCanvasAgg(self)
+        canvas: Any = FigureCanvasAgg(self)
         try:
             self.dpi = how.get("dpi", dpi)
             self._fit(canvas.get_renderer())
