@@ -16,8 +16,10 @@ from urllib.parse import quote
 import pytest
 
 from deepcanon import catalogue
+from deepcanon.core.finding import drawn
 from deepcanon.data.load import entries
 from deepcanon.laws import KINDS
+from deepcanon.pictures.style import new_figure
 from docs.engine import cells, katex, staging
 from tests.written_commands import commands, fault
 
@@ -120,6 +122,18 @@ def test_a_chapter_has_its_parts_and_stands_in_the_plan(chapter: str) -> None:
     assert rows(cells.matter(text)["rows"]) == plan()[chapter]
     assert f"({chapter}.md)" in text_of("index")
     assert f"book/{chapter}\n" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("address", RUN)
+def test_the_code_of_a_page_is_no_wider_than_the_page(address: str) -> None:
+    shown = [cell for cell in cells.cells(staging.read(staging.sources()[address])) if "hide-input" not in cell.options]
+    lines = [line for cell in shown if "file" not in cell.options for line in cell.code.splitlines()]
+    assert [line for line in lines if len(line) > 90] == []
+
+
+def test_a_picture_whose_letters_a_phone_would_make_too_small_is_wide() -> None:
+    for width, height, wide in ((6, 5, False), (6, 3, True), (9, 9, True)):
+        assert cells.is_wide(drawn(new_figure(width, height))) == wide
 
 
 def test_no_row_of_the_canon_belongs_to_two_chapters() -> None:

@@ -57,6 +57,8 @@ IMPORTED_ONCE = (
 
 Of the library only what nearly every chapter needs: a page is run again when one of these has changed.
 """
+WIDEST = 7.5
+"""The inches of a picture whose letters can be read when it is as wide as a phone."""
 FENCE = re.compile(r"^```(?P<kind>\{code-cell\}(?: sh)?|python)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"^````\n.*?^````$", re.DOTALL | re.MULTILINE)
 """What shows how a cell is written."""
@@ -312,9 +314,11 @@ def _markdown(cell: Cell, outputs: Iterable[Output], pictures: Path, where: str)
 
 
 def is_wide(png: bytes) -> bool:
-    """Whether a picture is so much wider than high that it would be too small on a phone."""
+    """Whether the letters of a picture would be too small on a phone that shows all of it."""
     width, height = struct.unpack(">II", png[16:24])
-    return bool(width > 1.5 * height)
+    place = png.find(b"pHYs") + 4  # pixels per meter
+    inches = width / (struct.unpack(">I", png[place : place + 4])[0] * 0.0254) if place > 3 else 0.0
+    return bool(width > 1.5 * height or inches > WIDEST)
 
 
 def _key(text: str) -> str:

@@ -43,7 +43,7 @@ def _own(words: list[str]) -> tuple[int, str, str]:
     from deepcanon.cli.app import app
     from deepcanon.core import apart
 
-    apart.call_apart = _called_here  # type: ignore[assignment]  # a page is a process of its own
+    apart.call_apart = _called_here  # a page is a process of its own
     os.environ["COLUMNS"] = str(WIDTH)
     answer = CliRunner().invoke(app, words)
     if answer.exception is not None and not isinstance(answer.exception, SystemExit):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxDirective
 
 from docs.engine import katex
@@ -74,6 +75,12 @@ def _in_short(*given: Any) -> tuple[str | None, str | None]:
     return signature, returned
 
 
+class English(SearchEnglish):
+    """English words for the search box, the stem of each found once: pages repeat them by the hundred thousand."""
+
+    stem = cache(SearchEnglish.stem)
+
+
 def _check(_: Sphinx) -> None:
     if changed := katex.changed_files():
         raise ExtensionError(f"these files of KaTeX are not as published: {', '.join(changed)}; restore them")
@@ -82,6 +89,7 @@ def _check(_: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.add_directive("answer", Answer)
+    app.add_search_language(English)
     app.add_html_math_renderer("katex", inline_renderers=(_inline, None), block_renderers=(_displayed, None))
     app.add_css_file("katex/katex.min.css")
     app.add_css_file("book.css")

@@ -287,3 +287,20 @@ def test_axes_of_a_table_have_the_names_of_its_columns_and_their_unit(tmp_path: 
     assert (diabetes.feature(2), diabetes.target) == ("bmi (standardized)", "progression (standardized)")
     moons = Scene.of(Toy(2), load_data("moons"), 0)
     assert (moons.feature(1), moons.target) == ("feature 2", "value")
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "telling"),
+    [
+        (Autoencoder(features=4, latent=2, hidden=(3,)), dataset("images", (1, 2, 2), "classes"), "reconstructions"),
+        (MLP(features=2, classes=3, hidden=(3,)), dataset("points", (2,), "classes"), "decision_map"),
+        (MLP(features=3, classes=3, hidden=(3,)), dataset("table", (3,), "classes"), "confusion"),
+        (MLP(features=1, targets=1, hidden=(3,)), dataset("table", (1,), "real"), "function"),
+        (MLP(features=3, targets=1, hidden=(3,)), dataset("table", (3,), "real"), "predictions"),
+    ],
+)
+def test_one_figure_tells_most(model: Model[Any], data: Dataset[Any], telling: str) -> None:
+    found = run_module.telling_figure(model, data, HISTORY)
+    assert found is not None
+    assert found[0] == telling
+    assert telling in run_module.run_figures(model, data, HISTORY)

@@ -1,3 +1,4 @@
+import io
 import os
 from pathlib import Path
 from typing import IO, Literal
@@ -49,6 +50,26 @@ def test_a_figure_stays_as_it_is_when_it_is_saved(tmp_path: Path) -> None:
     axes = figure.add_subplot()
     style.save(figure, tmp_path / "a.png")
     assert figure.axes == [axes]
+
+
+def test_a_picture_that_is_drawn_once_is_the_one_that_is_drawn_twice() -> None:
+    def made() -> Figure:
+        figure = style.new_figure(4, 3, "a title that is longer than this figure is wide, and broken into two lines")
+        left, right = figure.subplots(1, 2)
+        left.bar(range(8), [5.0] * 8, label="all as high")
+        right.semilogy([1.0, 30.0, 4.0], label="a line")
+        for axes in (left, right):
+            style.dress(axes, "a title that is longer than its panel", "x", "y")
+            style.legend(axes)
+        return figure
+
+    once, twice = io.BytesIO(), io.BytesIO()
+    figure = made()
+    before = figure.canvas
+    figure.savefig(once, format="png", dpi=90)
+    Figure.savefig(made(), twice, format="png", dpi=90)
+    assert once.getvalue() == twice.getvalue()
+    assert (figure.dpi, figure.canvas) == (150, before)
 
 
 def test_titles_are_broken_where_they_would_run_out_or_into_the_next_panel() -> None:

@@ -53,11 +53,11 @@ class Sheet(Figure):
             super().savefig(fname, **how)
             return
         before, dpi = self.canvas, self.dpi
-        canvas = FigureCanvasAgg(self)
+        canvas: Any = FigureCanvasAgg(self)
         try:
             self.dpi = how.get("dpi", dpi)
             self._fit(canvas.get_renderer())
-            if (engine := self.get_layout_engine()) is not None:
+            if self.axes and (engine := self.get_layout_engine()) is not None:
                 engine.execute(self)
             with self._cm_set(layout_engine="none"):  # type: ignore[attr-defined]
                 canvas.print_png(fname)
