@@ -39,11 +39,13 @@ from studio_runs import DIFFERENT, make, makers
 
 from deepcanon.runs.log_lines import log_lines
 
-WATCH = """event => {
+WATCH = """([event, shows]) => {
   const view = document.querySelector(".view");
   const first = { once: true, capture: true }, drawing = { attributeFilter: ["data-drawn"] };
   const began = new Promise((resolve) => addEventListener(event, (each) => resolve(each.timeStamp), first));
-  const drawn = new Promise((resolve) => new MutationObserver(resolve).observe(view, drawing));
+  const drawn = new Promise((resolve) => new MutationObserver(() => {
+    if (!shows || view.dataset.shows === shows) resolve();
+  }).observe(view, drawing));
   window.painted = Promise.all([began, drawn]).then(([from]) => new Promise((resolve) => requestAnimationFrame(() => {
     const after = new MessageChannel();  // a message from within a frame comes after it is painted
     after.port1.onmessage = () => resolve(performance.now() - from);
@@ -256,9 +258,12 @@ def switch(folder: Path) -> dict[str, float]:
         time.sleep(3)
         curve = page.get_by_label("Curve", exact=True)
         names = ("grad_norm", "loss", "lr") * 4
-        switched = [_painted_after(page, "change", partial(curve.select_option, name)) for name in names]
+        switched = [_painted_after(page, "change", partial(curve.select_option, name), name) for name in names]
         found["switch to another curve of all runs, median of 12, ms"] = 1000 * statistics.median(switched)
         found["the slowest of them, ms"] = 1000 * max(switched)
+        found["curves that were not asked for ahead, median of 5, ms"] = 1000 * statistics.median(
+            _not_asked_for_ahead(page, address) for _ in range(5)
+        )
         page.locator(".area").focus()
         zoomed = [_painted_after(page, "keydown", lambda: page.keyboard.press("+")) for _ in range(5)]
         found["zoom, median of 5, ms"] = 1000 * statistics.median(zoomed)
@@ -319,9 +324,21 @@ def server(folder: Path) -> dict[str, float]:
     return found
 
 
-def _painted_after(page: Any, event: str, act: Callable[[], Any]) -> float:
-    """The seconds from an event of the user's, as the browser stamps it, to the frame that shows the next picture."""
-    page.evaluate(WATCH, event)
+def _not_asked_for_ahead(page: Any, address: str) -> float:
+    """The seconds to other curves in a view that has just been opened: the same ones against seconds, not steps."""
+    page.goto(f"{address.partition('#')[0]}#/doctor")
+    page.goto(f"{address.partition('#')[0]}#/runs?show=loss")
+    page.evaluate(THERE, '.view-runs[data-sketched="0"]')
+    time.sleep(2)
+    return _painted_after(page, "change", partial(page.get_by_label("Against").select_option, "seconds"))
+
+
+def _painted_after(page: Any, event: str, act: Callable[[], Any], shows: str | None = None) -> float:
+    """The seconds from an event of the user's, as the browser stamps it, to the frame that shows the next picture.
+
+    With ``shows`` the next picture of the curve of this name.
+    """
+    page.evaluate(WATCH, [event, shows])
     act()
     return float(page.evaluate("painted")) / 1000
 

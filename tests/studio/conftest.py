@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +57,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Served]]:
     """A function that serves a folder of runs on a free port until the test ends: ``serve(folder, read_only=True)``."""
+    with serving(tmp_path_factory) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def serve_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Served]]:
+    """The same for tests that change nothing in a folder: one studio of each serves all tests of a file."""
+    with serving(tmp_path_factory) as start:
+        yield cache(start)
+
+
+@contextmanager
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Served]]:
+    """A function that serves a folder of runs on a free port until the end."""
     pytest.importorskip("starlette", reason="needs starlette and uvicorn, of deepcanon[studio]")
     pytest.importorskip("uvicorn", reason="needs starlette and uvicorn, of deepcanon[studio]")
     from deepcanon.studio.server import address_of, bind, server

@@ -39,36 +39,47 @@ def read(text: str) -> float:
     return float(text.replace("\N{MINUS SIGN}", "-").replace(",", "").replace("\N{NARROW NO-BREAK SPACE}", ""))
 
 
+def eventually(happens: Callable[[], Any]) -> Any:
+    """What happens, as soon as it does."""
+    until = time.monotonic() + PATIENCE / 1000
+    while not (found := happens()) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert found
+    return found
+
+
 def test_every_view_opens_light_dark_and_on_a_phone(
-    runs: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    runs: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    served = serve(runs)
+    served = serve_once(runs)
     some = next(iter(served.studio.runs()))
-    for look in ({}, {"dark": True}, {"phone": True}):
-        page = page_of(served, **look)
-        for view in VIEWS:
-            page.goto(f"{served.origin}/#/{view}?id={some}")
-            page.locator(f"section.view-{view}").wait_for()
+    page = page_of(served)
+    for view in VIEWS:
+        page.goto(f"{served.origin}/#/{view}?id={some}")
+        page.locator(f"section.view-{view}").wait_for()
+        for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light")):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
             settled(page)
             assert page.locator(".refusal:visible").all_text_contents() == [], view
             wide, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+            assert room == width
             assert wide <= room, f"{view} is {wide} pixels wide and has {room}"
             assert page.locator("h1").count() >= 1, f"{view} has no heading"
 
 
 def test_the_token_leaves_the_address_and_other_tabs_have_none(
-    runs: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    runs: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    page = page_of(serve(runs))
+    page = page_of(serve_once(runs))
     assert "token" not in page.url
     assert "token" not in page.evaluate("document.referrer + document.cookie + JSON.stringify(localStorage)")
 
 
 def test_the_numbers_of_the_table_and_of_a_run_are_those_of_the_files(
-    runs: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    runs: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    served = serve(runs)
-    page = page_of(served, "#/runs")
+    page = page_of(serve_once(runs), "#/runs")
     head = page.locator(".runs-list thead th").all_text_contents()
     names = [re.sub(r"[^\w -].*", "", name).strip() for name in head]
     for seed in (0, 1):
@@ -97,7 +108,7 @@ def test_the_numbers_of_the_table_and_of_a_run_are_those_of_the_files(
 def test_a_run_that_is_killed_while_watched_can_be_resumed_from_the_page_and_ends_with_the_same_bits(
     tmp_path: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
 ) -> None:
-    words = ["train", "mlp", "--data", "digits", "--hidden", "64", "--steps", "4000", "--checkpoint-every", "100"]
+    words = ["train", "mlp", "--data", "digits", "--hidden", "64", "--steps", "600", "--checkpoint-every", "100"]
     words += ["--no-pictures", "--threads", "1", "--seed", "5"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     folder = tmp_path / "runs"
@@ -107,18 +118,20 @@ def test_a_run_that_is_killed_while_watched_can_be_resumed_from_the_page_and_end
     command = [sys.executable, "-m", "deepcanon", *words, "--out", str(folder / "watched")]
     training = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     line = page.locator(".runs-list tbody tr", has=page.get_by_role("link", name="watched", exact=True))
+    eventually(lambda: list((folder / "watched" / "checkpoints").glob("*100*")))
+    os.kill(training.pid, signal.SIGSTOP)  # until the page has seen it, however short it is
     line.locator(".badge.running").wait_for()
-    until = time.monotonic() + PATIENCE / 1000
-    while not list((folder / "watched" / "checkpoints").glob("*200*")) and time.monotonic() < until:
-        time.sleep(0.02)
     os.kill(training.pid, signal.SIGKILL)
     training.wait()
     line.locator(".badge.interrupted").wait_for()
     line.get_by_role("button", name="Resume").click()
+    resumed_by = eventually(lambda: next((row["process"] for row in served.studio.live.rows()[1]), None))
+    os.kill(resumed_by, signal.SIGSTOP)
     line.locator(".badge.running").wait_for()
+    os.kill(resumed_by, signal.SIGCONT)
     line.locator(".badge.finished").wait_for(timeout=4 * PATIENCE)  # a process of its own
     whole = dc.Run.train(
-        "mlp:hidden=64", "digits", out=tmp_path / "whole", steps=4000, checkpoint_every=100, seed=5, quiet=True,
+        "mlp:hidden=64", "digits", out=tmp_path / "whole", steps=600, checkpoint_every=100, seed=5, quiet=True,
         pictures=False,
     )  # fmt: skip
     resumed = dc.load(folder / "watched").state_dict()

@@ -136,13 +136,16 @@ def test_a_process_of_its_own_reads_them_and_is_started_again(tmp_path: Path) ->
         assert reader._process is not None
         reader._process.kill()
         reader._process.wait()
-        reader.want("b", run)
+        reader.want("the same", run)
         reader.want("gone", tmp_path / "gone")
         assert news.acquire(timeout=60)
+        with (run / "log.jsonl").open("ab") as log:
+            log.write(log_lines([step(2, 0.25)], 0)[0])
+        reader.want("b", run)
         assert news.acquire(timeout=60)
     finally:
         reader.close()
-    assert sorted(done) == ["a", "b", "gone"]
+    assert done == ["a", "gone", "b"]  # of a log without news nothing is told
 
 
 def test_what_is_no_record_is_left_out_and_a_number_beyond_floats_is_a_gap() -> None:

@@ -50,9 +50,9 @@ def read(words: str) -> float:
 
 
 def test_a_comparison_shows_every_seed_and_keeps_kinds_of_evidence_apart(
-    folder: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    folder: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    page = page_of(serve(folder), "#/compare")
+    page = page_of(serve_once(folder), "#/compare")
     page.locator("table.comparison").wait_for()
     runs = json.loads((folder / "compared" / "compare.json").read_text())["runs"]
     heads = page.locator("table.comparison thead th").all_text_contents()
@@ -110,9 +110,9 @@ def test_verdicts_are_shown_with_their_evidence_and_an_advice_can_be_followed(
 
 
 def test_an_edited_number_moves_edges_in_the_graph(
-    folder: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    folder: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    served = serve(folder)
+    served = serve_once(folder)
     page = page_of(served, f"#/microscope?id={id_of(served, 'mlp')}&split=test&number=5&parameter=net.2.bias&index=1")
     graph = page.frame_locator("iframe.graph")
     with COMPUTING:
@@ -135,9 +135,9 @@ def test_an_edited_number_moves_edges_in_the_graph(
 
 
 def test_grad_cam_stands_beside_its_control(
-    folder: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    folder: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    served = serve(folder)
+    served = serve_once(folder)
     page = page_of(served, f"#/explain?id={id_of(served, 'cnn')}&split=test&number=7&random=1")
     titles = page.locator(".large.tile figcaption b")
     titles.nth(2).wait_for()
@@ -157,9 +157,9 @@ def test_grad_cam_stands_beside_its_control(
 
 
 def test_the_map_of_codes_is_decoded_where_it_is_touched_and_the_film_is_played(
-    folder: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    folder: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    served = serve(folder)
+    served = serve_once(folder)
     page = page_of(served, f"#/explain?id={id_of(served, 'vae')}&split=test&first=3&second=9")
     area = page.locator(".drag")
     area.wait_for()
@@ -183,9 +183,9 @@ def test_the_map_of_codes_is_decoded_where_it_is_touched_and_the_film_is_played(
 
 
 def test_the_bars_of_the_next_token_are_the_models_and_the_temperature_moves_them(
-    folder: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    folder: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    served = serve(folder)
+    served = serve_once(folder)
     page = page_of(served, f"#/explain?id={id_of(served, 'gpt')}&prompt=def+&temperature=0.5")
     page.locator(".token-bar").first.wait_for()
     with COMPUTING:
@@ -197,8 +197,10 @@ def test_the_bars_of_the_next_token_are_the_models_and_the_temperature_moves_the
     page.locator(".attention-map").first.wait_for()
 
 
-def test_every_look_fits_a_phone(folder: Path, serve: Callable[..., Served], page_of: Callable[..., Page]) -> None:
-    served = serve(folder)
+def test_every_look_fits_a_phone(
+    folder: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
+) -> None:
+    served = serve_once(folder)
     page = page_of(served, phone=True, dark=True)
     for view in ("compare", *(f"explain?id={id_of(served, name)}" for name in ("cnn", "vae", "gpt")), "microscope"):
         page.goto(f"{served.origin}/#/{view}")

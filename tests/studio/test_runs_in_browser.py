@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deepcanon.runs.log_lines import log_lines
 from tests.studio.made import epoch, make_run, step
 
 if TYPE_CHECKING:
@@ -64,6 +65,29 @@ def test_curves_are_read_by_keyboard_and_a_spike_is_seen(
     page.wait_for_url(re.compile("from="))
     area.press("Escape")
     page.wait_for_url(re.compile(r"^(?!.*from=)"))
+
+
+def test_other_curves_are_asked_for_ahead_and_forgotten_when_a_log_grows(
+    folder: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+) -> None:
+    page = page_of(serve(folder), "#/runs")
+    asked: list[str] = []
+    page.on("requestfinished", lambda request: asked.extend(re.findall(r"/api/curves\?name=([\w.]+)", request.url)))
+    page.get_by_role("button", name="numbers").click()
+    last = page.locator(".behind tr", has_text="lr0.01-0").locator("td")
+    while "grad_norm" not in asked:
+        page.wait_for_timeout(50)
+    page.get_by_label("Curve", exact=True).select_option("grad_norm")
+    page.locator(".view-runs[data-shows=grad_norm]").wait_for(state="attached")
+    assert asked.count("grad_norm") == 1
+    assert last.all_inner_texts() == ["400", "1", "1", "1"]
+    with (folder / "lr0.01-0" / "log.jsonl").open("ab") as log:
+        log.write(log_lines([step(401, 0.5, grad_norm=7.25)], 0)[0])
+    page.locator(".behind td", has_text="7.25").first.wait_for()
+    assert last.all_inner_texts() == ["401", "7.25", "1", "7.25"]
+    page.get_by_label("Curve", exact=True).select_option("loss")
+    page.locator(".view-runs[data-shows=loss]").wait_for(state="attached")
+    assert last.all_inner_texts()[:2] == ["401", "0.5"]
 
 
 def test_groups_filters_and_differences_are_in_the_address(

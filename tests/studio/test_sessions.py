@@ -29,6 +29,12 @@ pytestmark = pytest.mark.slow
 WANTED = {"model": "mlp", "arguments": {"hidden": "4"}, "data": MOONS, "settings": {"steps": "400", "seed": "1"}}
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder without runs, over which all tests of the page have one studio."""
+    return tmp_path_factory.mktemp("playground")
+
+
 @pytest.fixture
 def sessions() -> Iterator[Sessions]:
     opened = Sessions({})
@@ -122,9 +128,9 @@ def opened(served: Served, page_of: Callable[..., Page], view: str, **look: Any)
 
 
 def test_a_training_is_started_paused_edited_and_stopped_in_the_page(
-    tmp_path: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    empty: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    page = opened(serve(tmp_path), page_of, "#/playground?data=moons&model=mlp&a.hidden=4&s.steps=900000&s.seed=2")
+    page = opened(serve_once(empty), page_of, "#/playground?data=moons&model=mlp&a.hidden=4&s.steps=900000&s.seed=2")
     untrained = pixels(page)
     page.get_by_role("button", name="Play").click()
     page.locator("section[data-state=running]").wait_for()
@@ -159,9 +165,9 @@ def test_a_training_is_started_paused_edited_and_stopped_in_the_page(
 
 
 def test_points_are_drawn_by_hand_and_trained_on(
-    tmp_path: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    empty: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    page = opened(serve(tmp_path), page_of, "#/playground")
+    page = opened(serve_once(empty), page_of, "#/playground")
     page.get_by_role("radio", name="draw").click()
     page.locator("figcaption", has_text="Press and drag").wait_for()
     box = page.locator(".plane canvas").bounding_box()
@@ -180,15 +186,17 @@ def test_points_are_drawn_by_hand_and_trained_on(
 
 
 def test_a_step_that_is_asked_for_before_the_session_is_there_is_one_step_of_it(
-    tmp_path: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    empty: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    page = page_of(serve(tmp_path), "#/playground?data=moons&model=mlp&a.hidden=4")
+    page = page_of(serve_once(empty), "#/playground?data=moons&model=mlp&a.hidden=4")
     page.get_by_role("button", name="Step", exact=True).click()  # the library is still being asked what there is
     page.locator("section[data-step='1'][data-state=paused]").wait_for()
 
 
-def test_a_gan_is_seen_turn_by_turn(tmp_path: Path, serve: Callable[..., Served], page_of: Callable[..., Page]) -> None:
-    page = opened(serve(tmp_path), page_of, "#/playground?data=eight-gaussians&model=gan&a.hidden=16", phone=True)
+def test_a_gan_is_seen_turn_by_turn(
+    empty: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
+) -> None:
+    page = opened(serve_once(empty), page_of, "#/playground?data=eight-gaussians&model=gan&a.hidden=16", phone=True)
     for player in ("discriminator", "generator"):
         page.get_by_role("button", name="Turn", exact=True).click()
         page.locator(".count", has_text=f"after the {player}'s turn").wait_for()
@@ -198,9 +206,9 @@ def test_a_gan_is_seen_turn_by_turn(tmp_path: Path, serve: Callable[..., Served]
 
 
 def test_few_labels_offer_the_methods_that_learn_from_them(
-    tmp_path: Path, serve: Callable[..., Served], page_of: Callable[..., Page]
+    empty: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
-    page = opened(serve(tmp_path), page_of, "#/playground?data=moons&model=mlp&a.hidden=4")
+    page = opened(serve_once(empty), page_of, "#/playground?data=moons&model=mlp&a.hidden=4")
     assert page.locator("option[value=fixmatch]").count() == 0
     page.get_by_role("checkbox", name="only a few labels").check()
     page.locator("option[value=fixmatch]").first.wait_for(state="attached")

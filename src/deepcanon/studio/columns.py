@@ -45,6 +45,8 @@ NUMBERS = (float, int)
 """The types of numbers in JSON; a bool is none."""
 DAYS = 30
 """How long columns that nobody has read stay."""
+SAME = "nothing new"
+"""What the process that reads logs says of one that its columns have whole."""
 MOST_HEADS = 1000
 """Of how many logs is remembered where their columns are, and which."""
 
@@ -310,8 +312,9 @@ def work(orders: TextIO, answers: TextIO) -> None:
     for order in orders:
         asked = json.loads(order)
         try:
-            update(Path(asked["log"]), Path(asked["cache"]))
-            said = "read"
+            before = Columns.open(Path(asked["cache"]))
+            after = update(Path(asked["log"]), Path(asked["cache"]))
+            said = SAME if before == after else "read"
         except Exception as error:  # a folder that was removed, a full disk: the page shows a sketch then
             said = f"{type(error).__name__}: {error}".replace("\n", " ")
         answers.write(f"{said}\n")

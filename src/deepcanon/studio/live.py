@@ -34,6 +34,7 @@ class Live:
         self._versions: dict[str, int] = {}
         self._signatures: dict[str, Signature] = {}
         self._gone: dict[str, int] = {}
+        self._read: dict[str, int] = {}
         self._looked = self._searched = 0.0
         self._lock = threading.Lock()
 
@@ -44,13 +45,13 @@ class Live:
             return self.version, list(self._rows.values())
 
     def since(self, version: int) -> tuple[int, dict[str, Any]]:
-        """What has changed since a number, and the number of the last change."""
+        """Runs that have changed or gone and logs that were read since a number, and the number of the last change."""
         with self._lock:
             if time.monotonic() - self._looked >= POLL * 0.8:
                 self._look(search=time.monotonic() - self._searched > SEARCH)
             changed = [self._rows[id] for id, number in self._versions.items() if number > version]
-            gone = [id for id, number in self._gone.items() if number > version]
-            return self.version, {"changed": changed, "gone": gone, "unread": self.reader.waiting()}
+            gone, read = ([id for id, n in those.items() if n > version] for those in (self._gone, self._read))
+            return self.version, {"changed": changed, "gone": gone, "read": read}
 
     def close(self) -> None:
         """End what runs next to the server."""
@@ -76,17 +77,13 @@ class Live:
                 self.reader.want(id, folder, urgent=before is not None)
             self._rows[id] = {"id": id, **as_json(row(folder, self.studio.root, locks))}
             self._gone.pop(id, None)
-            self._changed(id)
+            self.version += 1
+            self._versions[id] = self.version
 
     def _was_read(self, id: str) -> None:
         with self._lock:
-            if id in self._rows:
-                self._rows[id] = {**self._rows[id], "read": self._rows[id].get("read", 0) + 1}
-                self._changed(id)
-
-    def _changed(self, id: str) -> None:
-        self.version += 1
-        self._versions[id] = self.version
+            self.version += 1
+            self._read[id] = self.version
 
 
 def _signature(folder: Path, locks: dict[tuple[int, int], int]) -> Signature:

@@ -18,7 +18,7 @@ IDLE = 30.0
 
 
 class Reader:
-    """Reads logs into columns, those that were asked for last first; ``done`` is called with the id of each."""
+    """Reads logs into columns; ``done`` is called with the id of each whose columns are not what they were before."""
 
     def __init__(self, caches: Path, done: Callable[[str], None]) -> None:
         self.caches = caches
@@ -62,8 +62,8 @@ class Reader:
                 if self._closed:
                     break
                 id, folder = self._wanted.popitem(last=False)
-            self._read(folder)
-            self.done(id)
+            if self._read(folder):
+                self.done(id)
         self._end()
 
     def _end(self) -> None:
@@ -77,8 +77,8 @@ class Reader:
                     pipe.close()
             self._process = None
 
-    def _read(self, folder: Path) -> None:
-        """Have the process read one log, and start it again if it has died."""
+    def _read(self, folder: Path) -> bool:
+        """Have the process read one log, and start it again if it has died; whether there was something new."""
         if self._process is not None and self._process.poll() is not None:
             self._end()
         if self._process is None:
@@ -90,6 +90,7 @@ class Reader:
         try:
             self._process.stdin.write(f"{json.dumps(order)}\n")
             self._process.stdin.flush()
-            self._process.stdout.readline()
+            return self._process.stdout.readline().rstrip() != columns.SAME
         except OSError:
             self._end()
+            return True

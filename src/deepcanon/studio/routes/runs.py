@@ -28,7 +28,7 @@ def routes(studio: Studio) -> list[Route]:
 
     async def listed(request: Request) -> Response:
         version, rows = await run_in_threadpool(live.rows)
-        return Answer({"version": version, "runs": rows, "unread": live.reader.waiting()})
+        return Answer({"epoch": studio.epoch, "version": version, "runs": rows})
 
     async def drawn(request: Request) -> Response:
         asked = request.query_params

@@ -105,7 +105,7 @@ class Source:
         points: Callable[[], tuple[Floats, Floats]],
         ends: tuple[float, float],
         rows: int,
-        blocks: Callable[[int], tuple[Floats, Floats]] | None,
+        blocks: tuple[str, str, Callable[[str, int], Floats]] | None,
         sketched: bool,
     ) -> None:
         self.points, self.rows, self.blocks, self.sketched = points, rows, blocks, sketched
@@ -123,13 +123,7 @@ class Source:
                 part, block = partial(columns.values, kind), partial(columns.blocks, kind)
                 if not rows:
                     return None
-                return cls(
-                    lambda: (part(against), part(name)),
-                    range_[against],
-                    rows,
-                    lambda size: (block(against, size), block(name, size)),
-                    False,
-                )
+                return cls(lambda: (part(against), part(name)), range_[against], rows, (against, name, block), False)
             columns_by_kind, whole = _sketched(Path(log), status.st_size, status.st_mtime_ns, lines)
         except OSError:
             return None
@@ -141,15 +135,16 @@ class Source:
 
     def reduced(self, edges: Floats) -> Floats:
         """The smallest, mean and largest value in each bucket, NaN where there is none."""
-        fewest = 2 * (len(edges) - 1)
-        for size in reversed(BLOCKS):
-            if self.blocks is None or self.rows // size < fewest:
+        fewest, there = 2 * (len(edges) - 1), self.rows
+        for size in reversed(BLOCKS) if self.blocks is not None else ():
+            if there // size < fewest:
                 continue
-            starts, blocks = self.blocks(size)
-            starts = starts[:, 0]
+            against, name, block = self.blocks
+            starts = block(against, size)[:, 0]
             first, last = np.searchsorted(starts, edges[[0, -1]])
             if last - first >= fewest:
-                return _buckets(np.searchsorted(starts, edges), *blocks.T)
+                return _buckets(np.searchsorted(starts, edges), *block(name, size).T)
+            there = (last - first + 1) * size  # at most: smaller blocks may be too few as well
         places, values = self.points()
         low, high = np.searchsorted(places, edges[[0, -1]])
         values = values[low:high].astype(np.float64)

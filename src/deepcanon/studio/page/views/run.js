@@ -96,7 +96,7 @@ export async function mount(root, state, go) {
   await drawCurves();
   await drawPictures();
   const stop = listen("runs", (news) => {
-    if (!news.changed.some((each) => each.id === id)) return;
+    if (!news.read.includes(id) && !news.changed.some((each) => each.id === id)) return;
     timer ??= setTimeout(async () => {
       timer = null;
       const before = run;

@@ -17,11 +17,13 @@ export const title = "Runs";
 const MOST = 300;  // curves at once
 const MOST_BUCKETS = 60_000;  // of all curves together: many need not be as fine as few, and no spike is lost in a wide one
 const MOST_DIFFERENT = 12;  // runs whose settings are put side by side
+const MOST_KEPT = 12;  // answers that are kept for the next look
+const QUIET = 1000;  // milliseconds without news or a change after which other curves are asked for ahead
 
 export async function mount(root, state, go) {
   const now = { show: "", against: "step", log: "", from: "", to: "", find: "", group: "", hide: "", sort: "-created", diff: "", ...state };
   const runs = new Map();
-  let plot = null, waiting = null, telling = null, unread = 0, ended = false, loading = false, again = false;
+  let plot = null, waiting = null, telling = null, idle = null, ended = false, loading = false, again = false;
 
   // The address follows after what the change asks for is on its way: the browser takes its time for it.
   const set = (change) => { Object.assign(now, change); clearTimeout(telling); telling = setTimeout(tell); };
@@ -137,16 +139,46 @@ export async function mount(root, state, go) {
     place.removeAttribute("aria-busy");
   }
 
-  async function loadOnce() {
-    const chosen = drawn();
-    const zoom = now.from !== "" ? { from: Number(now.from), to: Number(now.to) } : {};
-    const groups = now.group ? grouped(chosen, now.group) : null;
+  // Answers that hold until the folder is heard to have changed: another curve that was seen before, or that was asked for
+  // ahead while nothing else was to be done, is drawn at once.
+  const kept = new Map();
+  let heard = 0;
+  const forget = () => { heard += 1; kept.clear(); };
+  async function ask(want) {
+    const key = JSON.stringify(want), since = heard;
+    const answer = kept.get(key) ?? await getCurves(want);
+    if (since === heard) { kept.delete(key); kept.set(key, answer); }
+    if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+    return answer;
+  }
+
+  const zoomed = () => (now.from !== "" ? { from: Number(now.from), to: Number(now.to) } : {});
+  // What a picture of a curve needs: the curves of runs, of groups, or of both.
+  function wanted(name, chosen, groups) {
     const width = Math.max(100, Math.min(Math.round((place.clientWidth || 700) * (window.devicePixelRatio || 1)), 1500, Math.round(MOST_BUCKETS / chosen.length)));
-    const want = { name: now.show, against: now.against, width, ...zoom };
+    const want = { name, against: now.against, width, ...zoomed() };
+    return [groups && chosen.length > 24 ? null : { ...want, runs: chosen.map((run) => run.id) },
+      groups ? { ...want, groups: groups.map((each) => each.runs.map((run) => run.id)) } : null];
+  }
+
+  async function askAhead() {
+    const since = heard, chosen = drawn(), groups = now.group ? grouped(chosen, now.group) : null;
+    if (now.from !== "" || !chosen.length) return;
+    for (const { value: name } of [...which.options].filter((each) => !each.selected).slice(0, MOST_KEPT / 2)) {
+      for (const want of wanted(name, chosen, groups)) {
+        if (ended || loading || since !== heard) return;
+        if (want) await ask(want).catch(() => {});  // whoever looks at it is told then
+      }
+    }
+  }
+
+  async function loadOnce() {
+    const chosen = drawn(), zoom = zoomed(), groups = now.group ? grouped(chosen, now.group) : null;
     if (!chosen.length) { plot.draw([], {}); plot.say("No run is shown."); fill(legend); return; }
+    const [runsWanted, groupsWanted] = wanted(now.show, chosen, groups), want = runsWanted ?? groupsWanted;
     try {
-      const single = groups && chosen.length > 24 ? null : await getCurves({ ...want, runs: chosen.map((run) => run.id) });
-      const together = groups ? await getCurves({ ...want, groups: groups.map((each) => each.runs.map((run) => run.id)) }) : null;
+      const single = runsWanted && await ask(runsWanted);
+      const together = groupsWanted && await ask(groupsWanted);
       if (ended || want.name !== now.show || want.against !== now.against) return;
       const numbers = colors();
       const series = [
@@ -159,8 +191,11 @@ export async function mount(root, state, go) {
       plot.say(sentence(series.filter((one) => !one.faint), head.sketched.length));
       const named = series.filter((one) => !one.faint && one.mean.some((value) => !Number.isNaN(value)));
       fill(legend, (groups || named.length <= 12 ? named : []).map((one) => [one.number, one.name]).map(([n, words]) => h("li", { style: { "--swatch": hue(n) } }, words)));
+      root.dataset.shows = want.name;
       root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
       root.dataset.sketched = String(head.sketched.length);
+      clearTimeout(idle);
+      idle = setTimeout(askAhead, QUIET);
     } catch (error) {
       plot.say(error.message);
     }
@@ -173,7 +208,7 @@ export async function mount(root, state, go) {
     const more = /accuracy|r2|exact_match|f1|auc|log_prob/.test(now.show);
     if (more) ends.reverse();
     if (!ends.length) return `No shown run has logged ${axisOf(now.show).name}.`;
-    const rest = sketched || unread ? ` ${sketched ? `${sketched} of them sketched from a few lines each while ` : ""}${sketched ? "their logs are read." : ""}` : "";
+    const rest = sketched ? ` ${sketched} of them sketched from a few lines each while their logs are read.` : "";
     if (now.show === "lr" || now.show === "grad_norm") return `${ends.length} ${ends.length === 1 ? "curve" : "curves"}.${rest}`;
     const ahead = ends.length > 1 ? `; the worst is at ${number(ends.at(-1)[1])}` : "";
     return `${more ? "Highest" : "Lowest"} at the end of what is shown: ${ends[0][0]} with ${number(ends[0][1])}${ahead}. ${ends.length > 1 ? `${ends.length} curves.` : ""}${rest}`;
@@ -181,7 +216,6 @@ export async function mount(root, state, go) {
 
   const first = await get("/api/runs");
   first.runs.sort((a, b) => String(a.created).localeCompare(String(b.created))).forEach((run) => runs.set(run.id, run));
-  unread = first.unread;
   redraw();
   const soon = () => { waiting ??= setTimeout(() => { waiting = null; if (!ended) redraw(); }, 400); };
   const stops = [listen("runs", (news) => {
@@ -190,8 +224,13 @@ export async function mount(root, state, go) {
       runs.set(run.id, run);
     }
     for (const id of news.gone) runs.delete(id);
-    unread = news.unread;
+    forget();
+    if (news.changed.length || news.gone.length) soon(); else load();
+  }), listen("hello", async ({ epoch, version }) => {
+    if (epoch === first.epoch && version === first.version) return;
+    for (const run of (await get("/api/runs")).runs) runs.set(run.id, run);
+    forget();
     soon();
-  }), listen("hello", async () => { for (const run of (await get("/api/runs")).runs) runs.set(run.id, run); soon(); })];
-  return () => { ended = true; clearTimeout(waiting); clearTimeout(telling); for (const stop of [...stops, jobs.end]) stop(); plot?.end(); };
+  })];
+  return () => { ended = true; for (const timer of [waiting, telling, idle]) clearTimeout(timer); for (const stop of [...stops, jobs.end]) stop(); plot?.end(); };
 }
