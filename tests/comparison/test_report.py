@@ -61,8 +61,10 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def made(out: Path, data: str, candidates: list[Blueprint], seeds: int = 1) -> tuple[Comparison, Page, str]:
-    comparison = run_jobs(candidates, data, out, seeds=seeds)
+def made(
+    out: Path, data: str, candidates: list[Blueprint], seeds: int = 1, epochs: int | None = None
+) -> tuple[Comparison, Page, str]:
+    comparison = run_jobs(candidates, data, out, seeds=seeds, epochs=epochs)
     text = write_report(comparison, candidates, out).read_text(encoding="utf-8")
     return comparison, Page(text), text
 
@@ -120,6 +122,18 @@ def test_a_table_shows_all_seeds_failures_and_commands(tmp_path: Path) -> None:
     assert "first two principal components" in page.words
     assert text.count("<svg") == 1 + 3 + 1  # the ladder; three clouds; one curve, for a Gaussian learns in one step
     assert "It is fitted in one step" in page.words
+    assert "exact. One dot for each seed." in " ".join(page.words.split())
+    assert "the exact value lies to the right" not in page.words  # the legend has what the chart has
+
+
+def test_a_training_of_one_epoch_has_the_curve_of_its_training_loss(tmp_path: Path) -> None:
+    """Of an ELBO, whose terms are other ones than the measure; a game, whose loss measures nothing, has no curve."""
+    candidates = [Blueprint(dc.find(name), {"hidden": (4,)}, label=name) for name in ("vae", "gan")]
+    _, page, _ = made(tmp_path / "out", "moons", candidates, epochs=1)
+    assert "vae: training loss" in page.words
+    assert "gan: training loss" not in page.words
+    assert page.words.count("It was measured once: there is no curve.") == 1
+    assert "One dot for each seed" not in page.words  # the only likelihood needs no chart
 
 
 @pytest.mark.parametrize("scheme", ["prefers-color-scheme: dark", "max-width: 40rem"])

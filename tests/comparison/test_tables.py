@@ -151,6 +151,8 @@ def test_what_has_no_likelihood_stands_below_by_its_samples() -> None:
     assert any("good seems to have memorized" in sentence for sentence in conclusions(section))
     assert [section.marked(row, TWO_SAMPLE) for row in section.rows] == [False, True, False]
     assert not any(section.marked(row, COPIES) for row in section.rows)  # neither more nor fewer is better
+    (alike,) = sections(comparison(*(entry(name, measured(drawn=drawn(0.0))) for name in "abc")))
+    assert not any(alike.marked(row, TWO_SAMPLE) for row in alike.rows)  # all as bad as can be: none is the best
     assert SPEED.write(123_456.0) == "123k"
     (alone,) = sections(comparison(entry("one", measured(drawn=drawn(0.6)))))
     assert conclusions(alone) == [

@@ -142,3 +142,15 @@ def test_a_bound_inside_a_method_is_one_number() -> None:
     inner, batch = dc.find("vae").example()
     found = dc.evaluate(regularized(inner, l2=(0.0,)), batch)
     assert found["reconstruction"] + found["kl"] == pytest.approx(found["nll"], rel=1e-6)
+
+
+def test_distances_of_batches_do_not_depend_on_the_order_of_a_file() -> None:
+    """The first half of the test images of MNIST is by other writers than the second; here the rows are sorted."""
+    torch.manual_seed(0)
+    model: Any = dc.find("gan")(features=1, hidden=(4,))
+    x = torch.randn(2000, 1).sort(0).values
+    given = dc.evaluate(model, Batch(x), size=200)
+    mixed = dc.evaluate(model, Batch(x[torch.randperm(2000)]), size=200)
+    assert given["energy_distance"] == pytest.approx(mixed["energy_distance"], rel=0.2)
+    model.in_random_order = False
+    assert dc.evaluate(model, Batch(x), size=200)["energy_distance"] > 1.5 * given["energy_distance"]

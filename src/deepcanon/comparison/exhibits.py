@@ -55,21 +55,27 @@ def sample_exhibits(
 
 
 def curve_exhibits(section: Section, out: Path, candidates: Mapping[str, Blueprint]) -> list[Exhibit]:
-    """The validation curve of every model over the time of its training, all seeds in one chart."""
+    """The validation curve of every model over the time of its training, all seeds in one chart.
+
+    Of a training of one epoch it is the training curve of the same measure, or else of the loss, where it measures fit.
+    """
     found = []
     for row in (row for row in section.rows if row.in_catalogue):
         logs = [RunFolder.open(out / entry["run"]).log() for entry in row.entries if entry["measured"] is not None]
-        name = _watched([record for log in logs for record in log], row, candidates[row.label].cls.surrogate)
-        valid = [_points(log, "epoch", _valid(name)) for log in logs]
-        train = [_points(log, "step", _trained(name)) for log in logs]
-        shown = [curve for curve in valid if len(curve) > 1]
-        behind = [curve for curve in train if len(curve) > 1]
+        surrogate = candidates[row.label].cls.surrogate
+        name = _watched([record for log in logs for record in log], row, surrogate)
+        shown = _curves(logs, "epoch", _valid(name))
+        behind = _curves(logs, "step", _trained(name))
+        if not (shown or behind or surrogate):
+            name, behind = "loss", _curves(logs, "step", _trained("loss"))
         if shown or behind:
             caption = f"{row.label}: {'validation' if shown else 'training'} {name.replace('_', ' ')}"
             found.append((caption, lines(shown or behind, "seconds", behind if shown else [])))
         else:
             once = all(each["steps"] == 1 for each in row.measured)
-            words = "It is fitted in one step: there is no curve." if once else "There are too few points for a curve."
+            words = (
+                "It is fitted in one step: there is no curve." if once else "It was measured once: there is no curve."
+            )
             found.append((row.label, f'<p class="none">{words}</p>'))
     return found
 
@@ -173,6 +179,13 @@ def _valid(name: str) -> Callable[[Mapping[str, Any]], float | None]:
 def _trained(name: str) -> Callable[[Mapping[str, Any]], float | None]:
     """The same measure on training batches, where it is the loss or one of its terms."""
     return lambda record: record["loss"] if name == "loss" else record["terms"].get(name)
+
+
+def _curves(
+    logs: Sequence[Sequence[Mapping[str, Any]]], kind: str, take: Callable[[Mapping[str, Any]], float | None]
+) -> list[list[Point]]:
+    """The curves of all seeds that have more than a point."""
+    return [curve for log in logs if len(curve := _points(log, kind, take)) > 1]
 
 
 def _points(

@@ -47,6 +47,13 @@ compared; but a density of dequantized gray levels is on average no more than th
 al., 2016), so that bits per dimension of both can. Precision and coverage follow Kynkäänniemi et al. (2019) and Naeem
 et al. (2020), the two-sample test Lopez-Paz and Oquab (2017), the calibration error Guo et al. (2017).</p>"""
 
+KEYS = {
+    "exact": '<span class="key dot"></span> exact',
+    "lower bound": '<span class="key open arrow">→</span> lower bound, the exact value lies to the right',
+    "estimate": '<span class="key open"></span> estimate',
+}
+"""The legend of the chart of log-likelihoods, by their kinds."""
+
 
 def write_report(
     comparison: Comparison, candidates: Sequence[Blueprint], out: Path, forms: Forms | None = None
@@ -131,12 +138,11 @@ def _chosen(comparison: Comparison) -> str:
 def _ladder(section: Section) -> str:
     rows = {_said(row): [(value, row.kind or "") for value in row.values(SHARPEST)] for row in section.rows}
     shown = {label: pairs for label, pairs in rows.items() if pairs}
-    if section.question != "densities" or not shown:
+    if section.question != "densities" or len(shown) < 2:  # a dot alone compares nothing
         return ""
-    legend = (
-        '<p class="legend"><span class="key dot"></span> exact <span class="key open arrow">→</span> lower bound, the '
-        'exact value lies to the right <span class="key open"></span> estimate. One dot for each seed.</p>'
-    )
+    there = {kind for pairs in shown.values() for _, kind in pairs}
+    keys = " ".join(key for kind, key in KEYS.items() if kind in there)
+    legend = f'<p class="legend">{keys}. One dot for each seed.</p>'
     term = section.rows[0].per
     chart = ladder(shown, f"log-likelihood of a test {term} in nats, higher is better →")
     return f'<figure class="wide">{chart}{legend}</figure>'

@@ -164,7 +164,7 @@ class Section:
         return self.chooser if row in self.ranked else BALANCED
 
     def marked(self, row: Row, column: Column) -> bool:
-        """Whether a row is marked as the best in a column: it is sound, and no other row is as good.
+        """Whether a row is marked as the best in a column: it is sound, and no other row is as good, or not all are.
 
         Where the models are compared on the same examples, a row is as good if the two cannot be told apart.
         """
@@ -174,8 +174,9 @@ class Section:
             return False
         if column.measure is not None:
             return all(self._surely_better(row, other, column) for other in others)
-        best = min((value for each in self.rows if (value := each.mean(column)) is not None), key=column.distance)
-        return column.write(mean) == column.write(best)
+        values = [mean, *(other.mean(column) or 0.0 for other in others)]
+        written = {column.write(value) for value in values}
+        return len(written) > 1 and column.write(mean) == column.write(min(values, key=column.distance))
 
     def tied(self, row: Row, column: Column) -> list[Row]:
         """The rows that cannot be told apart from this one by a measure, since the interval holds 0."""

@@ -77,6 +77,9 @@ def assess(
     brief = not likelihood and getattr(model, "costly_likelihood", False)
     if getattr(model, "likelihood_kind", "exact") == "lower bound" and 0 < len(split) < draws:
         split = split.part(torch.arange(len(split)).repeat(draws // len(split)))
+    if getattr(model, "in_random_order", False) and len(split) > size:
+        order = torch.randperm(len(split), generator=torch.Generator().manual_seed(seed_from(seed, "order")))
+        split = split.part(order.to(split.device))
     with kept(), eval_mode(model):
         seed_torch(seed_from(seed, "evaluate"))
         for batch in Batches(split, size):

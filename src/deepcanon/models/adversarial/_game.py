@@ -33,6 +33,8 @@ class Game(Model[B]):
 
     surrogate = True
     critic_steps: int = 1
+    in_random_order = True
+    """Its metrics are distances of a whole batch, which must be drawn from all of a split: files are often sorted."""
 
     @abstractmethod
     def discriminator_loss(self, batch: B) -> Terms:
