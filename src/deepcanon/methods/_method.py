@@ -23,7 +23,7 @@ from deepcanon.core import (
 )
 from deepcanon.core.turn import B
 
-PASSED_ON = ("gallery", "sequences_of", "error_of_draws", "measured_samples", "least_draws")
+PASSED_ON = ("gallery", "sequences_of", "error_of_draws", "measured_samples", "least_draws", "importance_weighted")
 """What a method has of the wrapped model besides its methods."""
 
 
