@@ -15,9 +15,9 @@ the base rates of the data over so many temperatures, with its standard error ov
 and the likelihood too high. The figure of the network is its bound by 20 samples of its recognition model, less this
 log Z.
 
-What is chosen, such as the cap of the learning rates of RBM and deep belief network, is chosen by ``--split valid``, the
-validation images, which no training here sees: with several ``--rates``, the energy-based models are trained with each,
-given as the product of the learning rate and the number of hidden units.
+What is chosen, such as the cap of the learning rates of RBM and deep belief network, is chosen by ``--split valid``,
+the validation images, which no training here sees: with several ``--rates``, the energy-based models are trained with
+each, given as the product of the learning rate and the number of hidden units.
 
 The folder keeps every run and every figure: what is there is not computed again, a run that was broken off goes on, and
 other settings need another folder. The data are those that docs/data.md says; no binarization is drawn here.
