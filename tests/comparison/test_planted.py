@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import deepcanon as dc
+from deepcanon.blueprints import blueprint
 from deepcanon.comparison.baselines import scikit_learn
 from deepcanon.comparison.columns import RMSE, SHARPEST
 from deepcanon.comparison.compare import Compared
@@ -177,6 +179,8 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
     ),
 }
 """Data drawn from a family, and others that are held to it."""
+AS_GOOD = {"rbm:units=2": {"boltzmann_machine:units=2", VAE}, "boltzmann_machine:units=1": {VAE}}
+"""Which may come level: a Boltzmann machine contains the RBM, and a VAE comes near any table of so few bits."""
 
 
 @pytest.mark.slow
@@ -191,6 +195,11 @@ def test_a_planted_family_comes_first_or_cannot_be_told_from_the_first(family: s
     (own,) = [row for row in section.rows if row.label == family]
     assert own is first or own in section.tied(first, SHARPEST)
     assert any(family in each and ("highest" in each or "cannot be told apart" in each) for each in found.says)
+    for row in section.rows:
+        if row is not own and row.label not in AS_GOOD.get(family, ()):
+            gain = section.difference(own, row, SHARPEST)
+            assert gain is not None
+            assert gain["low"] > 0, row.label
 
 
 VARIATIONAL = [
@@ -219,21 +228,54 @@ def test_linear_latents_leave_nothing_to_gain_over_probabilistic_pca(tmp_path: P
         assert exact - 0.3 < value < exact + 0.05, row.label
 
 
-BENT = [name.replace("latent=2", "latent=4").replace("2/2", "4/2").replace("=32", "=64") for name in VARIATIONAL]
-MIXTURES = ["gaussian", "gaussian_mixture:components=3", "gaussian_mixture:components=8"]
+LATENT = {
+    "vae:latent=1": "flow_vae:latent=1,transforms=4,summary=8",
+    "full_covariance_vae:latent=4": "vae:latent=4",
+    "flow_vae:latent=4,transforms=4,summary=8": "vae:latent=4",
+    "iwae:latent=4": "vae:latent=4",
+    "hierarchical_vae:latents=4/2": "vae:latent=4",
+    "markov_hierarchical_vae:latents=4/2": "vae:latent=4",
+}
+"""Each kind of variational autoencoder, and a sibling."""
+OUTSIDERS = ["gaussian", "gaussian_mixture:components=3", "realnvp:couplings=4,hidden=32"]
+
+
+def from_latents(name: str, features: int = 20, gain: float = 1.7) -> Any:
+    """Rows of a model whose random weights are larger than at the start of a training, in wild units far from 0.
+
+    What the decoder gives is as large in every column, and so is the noise, as the model has it after standardizing.
+    """
+    torch.manual_seed(0)
+    model: Any = blueprint(name).build({"features": features})
+    with torch.no_grad():
+        for part in (model.decoder, getattr(model, "down", torch.nn.Identity())):
+            for parameter in part.parameters():
+                parameter *= gain if parameter.ndim > 1 else 1
+        mean = model.decode(model.prior().sample((1000,))).mean
+        rows = (mean - mean.mean(0)) / mean.std(0) + 0.5 * torch.randn_like(mean)
+    return (rows.double().numpy() + 10 * np.random.default_rng(0).normal(size=features)) * np.logspace(-2, 3, features)
 
 
 @pytest.mark.slow
-def test_bent_latents_are_found_by_every_kind_of_variational_autoencoder_before_mixtures(tmp_path: Path) -> None:
-    """Thirty columns that are quadratic functions of two latents, with noise, in very different units."""
-    random = np.random.default_rng(0)
-    z, lines, bends = random.normal(size=(2000, 2)), random.normal(size=(2, 30)), random.normal(size=(2, 30))
-    x = z @ lines + 0.7 * z**2 @ bends
-    rows = (x / x.std(0) + 0.5 * random.normal(size=x.shape)) * np.logspace(-2, 2, 30)
-    found = dc.compare([*BENT, *MIXTURES], written(tmp_path / "rows.csv", rows), tmp_path / "out", baselines="none")
+@pytest.mark.parametrize("kind", LATENT)
+def test_planted_latents_are_found_by_their_kind_of_variational_autoencoder(kind: str, tmp_path: Path) -> None:
+    """No sibling is ahead of it, and all that have no latents are behind, for the same test examples.
+
+    Siblings that differ in the posterior alone share p(x), and what separates them is how well it was learned: to be
+    first or not to be told from the first is all that can be asked. On these data hierarchies and the IWAE are ahead.
+    """
+    planted, sibling = f"{kind},hidden=32", f"{LATENT[kind]},hidden=32"
+    path = written(tmp_path / "rows.csv", from_latents(planted))
+    found = dc.compare([planted, sibling, *OUTSIDERS], path, tmp_path / "out", baselines="none")
     assert not found.failures
     (section,) = found.sections
-    assert {row.label for row in section.rows[: len(BENT)]} == set(BENT)
+    gains = {each["second"]: (each["low"], each["high"]) for each in section.differences if each["first"] == planted}
+    assert set(gains) == {sibling, *OUTSIDERS}
+    for other in OUTSIDERS:
+        assert gains[other][0] > 0, other
+    assert gains[sibling][1] >= 0
+    if kind.startswith(("iwae", "hierarchical", "markov")):
+        assert gains[sibling][0] > 0
 
 
 @pytest.mark.slow
@@ -247,7 +289,9 @@ def test_planted_latents_of_classes_are_found_by_the_conditional_autoencoder_bef
     x = np.einsum("nk,nkd->nd", z, lines[kinds]) + 0.7 * np.einsum("nk,nkd->nd", z**2, bends[kinds])
     rows = (x / x.std(0) + 0.5 * random.normal(size=x.shape)) * np.logspace(-2, 2, 12)
     path = written(tmp_path / "rows.csv", np.column_stack([rows, kinds]))  # whole numbers in the column "y"
-    planted, others = "conditional_vae:latent=4,hidden=64", ["vae:latent=4,hidden=64", "gaussian_mixture:components=8"]
+    planted, others = "conditional_vae:latent=4,hidden=64", [
+        "vae:latent=4,hidden=64", "gaussian_mixture:components=8", "gaussian", "realnvp:couplings=4,hidden=32",
+    ]  # fmt: skip
     found = dc.compare([planted, *others], path, tmp_path / "out", baselines="none", target="y")
     assert not found.failures
     (section,) = found.sections

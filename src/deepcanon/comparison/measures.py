@@ -30,7 +30,7 @@ from deepcanon.core import (
     is_conditional,
     log_likelihood,
 )
-from deepcanon.core.roles import Decodes, Encodes, HasLogProb, HasStepLogProbs, Samples
+from deepcanon.core.roles import HasLogProb, HasStepLogProbs, Samples
 from deepcanon.data import Batches, Dataset
 from deepcanon.data.tables.table import log_det_of_scaling, target_unit
 from deepcanon.data.transforms.forms import PICTURED
@@ -307,7 +307,7 @@ def _likelihood(
     nats = -nll if nll is not None else float(_log_probs(model, held_out, seed).mean())
     if not math.isfinite(nats):
         raise DataError(f"its log-likelihood of the test data is {nats}")
-    latent = model.likelihood_kind == "lower bound" and isinstance(model, Encodes) and isinstance(model, Decodes)
+    latent = model.likelihood_kind == "lower bound" and getattr(model, "importance_weighted", False)
     samples = IMPORTANCE_SAMPLES if latent else None
     units = _scaling(data, held_out)
     paired = held_out.is_a(Batch) and (latent or model.likelihood_kind == "exact")

@@ -91,6 +91,8 @@ class Density(Sampler[B]):
     """The name of the likelihood that ``log_prob`` gives, where there are several."""
     measured_samples: int | None = None
     """By how many samples for each example a metric estimates the likelihood; without, the loss is the likelihood."""
+    importance_weighted: bool = False
+    """Whether the samples of a lower bound are weighed by importance, so that it tightens with their number."""
     costly_likelihood: bool = False
     """Whether the likelihood takes so long that it is not measured on the way of a training, unless it is watched."""
     least_draws: int = 1

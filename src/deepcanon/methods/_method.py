@@ -23,7 +23,10 @@ from deepcanon.core import (
 )
 from deepcanon.core.turn import B
 
-PASSED_ON = ("gallery", "sequences_of", "error_of_draws", "measured_samples", "least_draws", "in_random_order")
+PASSED_ON = (
+    "gallery", "sequences_of", "error_of_draws", "measured_samples", "least_draws", "in_random_order",
+    "importance_weighted",
+)  # fmt: skip
 """What a method has of the wrapped model besides its methods."""
 
 

@@ -59,6 +59,7 @@ class DBN(Greedy[Batch], Density[Batch]):
     surrogate = True
     recipe = Recipe(optimizer="sgd", lr=0.5, schedule="linear", batch_size=100, epochs=300)
     measured_samples = 20
+    importance_weighted = True
 
     UP_DOWN_RATE = 0.04
     """The learning rate of fine-tuning, as a share of that of the first layer."""

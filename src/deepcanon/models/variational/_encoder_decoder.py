@@ -40,8 +40,8 @@ class VariationalAutoencoder(Variational[B]):
     numbers (``context``), both networks take it next to their own input. With ``convolutions``, an ``image`` goes
     through these before the encoder's fully connected layers, and after those of the decoder come the transposed ones.
 
-    All leaves have one recipe. The first gradients, of latents that say nothing yet, are many times as large as the
-    later ones: without clipping they count in Adam's averages for long, and convolutions may never recover from them.
+    All leaves have one recipe. The first gradients, of latents that say nothing yet, are several times as large as the
+    later ones: without clipping they count in Adam's averages for long, and at this rate convolutions do not recover.
     """
 
     recipe = Recipe(lr=5e-3, schedule="cosine", epochs=100, clip="norm:10")

@@ -59,6 +59,10 @@ class Hierarchy(VariationalAutoencoder[Batch]):
         net = partial(dense, hidden=hidden, activation=activation)
         self.up = nn.ModuleList(net(size, 2 * numbers) for size, numbers in zip(below, latents[1:], strict=True))
         self.down = nn.ModuleList(net(size, 2 * numbers) for size, numbers in zip(above, latents[:-1], strict=True))
+        (*_, last) = self.encoder.children()
+        with torch.no_grad():  # the lowest scales are 1 at first: far-off examples would make chains of scales overflow
+            for parameter in last.parameters():
+                parameter[latents[0] :] = 0
 
     @classmethod
     def example(cls) -> tuple[Self, Batch]:

@@ -43,6 +43,7 @@ class Variational(Density[B]):
     """
 
     likelihood_kind: LikelihoodKind = "lower bound"
+    importance_weighted = True
     latent: int
     importance_samples: int = 1
     """By how many samples the model's own bound, the one that it is trained on, is estimated."""
