@@ -50,7 +50,8 @@ def pages() -> Iterator[tuple[str, str]]:
 def _package(name: str, sentence: str) -> str:
     module = importlib.import_module(name)
     members = list(_members(name, module)) or list(_of_modules(name, module))
-    return rest.page(rest.title(name), sentence, *members, orphan=True)
+    broken = name.replace(".", ".\u200b")  # where a narrow screen may break it
+    return rest.page(rest.title(broken), sentence, *members, orphan=True)
 
 
 def _of_modules(name: str, package: ModuleType) -> Iterator[str]:

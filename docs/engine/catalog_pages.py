@@ -31,6 +31,8 @@ FAMILIES = {
     "recurrent": "Recurrent networks", "scores": "Scores", "variational": "Variational models", "words": "Words",
 }  # fmt: skip
 """Headings of the families; one that is not listed is called as its folder is."""
+HEADINGS = {"grad_cam": "Grad-CAM"}
+"""Headings of insights and studies that are not written as their files are called."""
 
 
 @cache
@@ -102,7 +104,7 @@ def _model(entry: Entry, kinds: list[str], pictures: Pictures, chapters: Mapping
     given = [
         (
             f"``{each['option']}``",
-            each["default"],
+            rest.plain(each["default"], escaped=True),
             rest.plain(each["takes"], escaped=True),
             meanings.get(_python(each), ""),
         )
@@ -115,6 +117,7 @@ def _model(entry: Entry, kinds: list[str], pictures: Pictures, chapters: Mapping
         if value is not None
     ]
     siblings = [each for each in own_models() if each.family == entry.family and each.name != entry.name]
+    alone = "" if facts["wraps"] else "It can only learn."
     known = f"Also known as: {', '.join(entry.also_known_as)}." if entry.also_known_as else ""
     kin = rest.link(f"models/{entry.family}/index", family(entry.family))
     return rest.page(
@@ -128,8 +131,8 @@ def _model(entry: Entry, kinds: list[str], pictures: Pictures, chapters: Mapping
         rest.title("Arguments", "-") if given else "",
         rest.table(["option", "default", "takes", "meaning"], given) if given else "",
         rest.title("Methods", "-"),
-        rest.table(["method", "what it does"], methods) if methods else "It can only learn.",
-        "Besides, it has the methods of the model that it wraps." if facts["wraps"] else "",
+        rest.table(["method", "what it does"], methods) if methods else alone,
+        f"{'Besides, it' if methods else 'It'} has the methods of the model that it wraps." if facts["wraps"] else "",
         rest.title("Recipe", "-"),
         rest.table(["setting", "value"], recipe) if recipe else "That of the model that it wraps.",
         rest.title("Laws that it keeps", "-"),
@@ -288,7 +291,7 @@ def _question(kind: Question, entry: Entry, pictures: Pictures, chapters: Mappin
     later = (
         "" if found else "It takes up to a minute, so that its figure is drawn on your machine, by the command below."
     )
-    heading = entry.name.replace("_", " ").capitalize()
+    heading = HEADINGS.get(entry.name, entry.name.replace("_", " ").capitalize())
     return rest.page(
         rest.title(heading),
         f".. rst-class:: summary\n\n{rest.plain(entry.summary, escaped=True)}",

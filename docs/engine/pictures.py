@@ -41,9 +41,9 @@ from docs.engine.cells import import_once
 
 SOURCE = Path(dc.__file__).parents[1]
 DPI = 110
-STEPS, SECONDS = 200, 0.35
+STEPS, SECONDS = 200, 0.3
 """A training ends after so many steps, or so many seconds of processor time."""
-PATIENCE = 2.0
+PATIENCE = 1.5
 """The seconds of processor time after which a study is left to the reader's own machine."""
 SUBJECTS = (
     ("mlp", None), ("cnn", None), ("rnn", None), ("gcn", None), ("gpt", None), ("autoencoder", None),
