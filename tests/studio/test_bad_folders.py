@@ -47,6 +47,7 @@ FAULTS: dict[str, Callable[[Path], None]] = {
     "a pipe for the log": lambda folder: pipe(folder, "log.jsonl"),
     "a pipe for the notes": lambda folder: pipe(folder, "notes.json"),
     "run.json of four gigabytes": lambda folder: sparse(folder, "run.json"),
+    "a log of four gigabytes": lambda folder: sparse(folder, "log.jsonl"),
     "a name that is not UTF-8": named_badly,
     "half a letter in a name": lambda folder: write(
         folder, "run.json", sealed(data={**info_of()["data"], "name": SURROGATE})
@@ -84,3 +85,15 @@ def test_a_fault_in_one_folder_hides_no_other_run(tmp_path: Path) -> None:
                 status, _, body = studio.ask("GET", path)
                 assert status in (200, 400), (name, path, body[:200])
                 assert b"root:" not in body, f"{name} showed another file"
+
+
+def test_a_picture_that_no_server_should_hold_is_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs" / "run", [step(1, 0.5)])
+    (run / "pictures").mkdir()
+    write(run / "pictures", "huge.png", b"")
+    sparse(run / "pictures", "huge.png")
+    with served(tmp_path / "runs") as studio:
+        (row,) = studio.get("/api/runs")["runs"]
+        status, _, answer = studio.ask("GET", f"/api/runs/{row['id']}/pictures/0")
+        assert status == 400
+        assert b"4,294,967,296 bytes" in answer

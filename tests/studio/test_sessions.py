@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -98,6 +101,23 @@ def test_a_training_that_diverges_ends_with_the_trainers_sentence(sessions: Sess
     frames = apart(read(session, 0.0, 400))
     assert frames[-1]["kind"] == "over"
     assert "smaller lr" in frames[-1]["says"]
+
+
+def test_sessions_begin_where_torch_computes_with_several_threads() -> None:
+    code = """
+from deepcanon.studio.play.sessions import Sessions
+
+if __name__ == "__main__":
+    sessions = Sessions({})
+    session = sessions.begin({"model": "mlp", "data": {"set": "moons"}, "arguments": {}, "settings": {"steps": "2"}})
+    print(len(sessions.choices({"data": {"set": "moons"}})["models"]), session.begun()["kind"])
+    sessions.close()
+"""
+    path = os.pathsep.join(sys.path)
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "PYTHONPATH": path}
+    said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    assert said.returncode == 0, said.stderr
+    assert re.fullmatch(r"\d\d+ scene\n", said.stdout)
 
 
 def test_choices_follow_from_the_contract(sessions: Sessions) -> None:

@@ -124,7 +124,9 @@ class Jobs:
     def _wait(self, job: Job, process: subprocess.Popen[bytes], complaints: Path) -> None:
         """Wait for the end of a job, and keep the last of what it has said on stderr."""
         code = process.wait()
-        last = complaints.read_bytes()[-4000:]
+        with complaints.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 4000))
+            last = file.read(4000)
         complaints.unlink()
         lines = [line for line in last.decode(errors="replace").splitlines() if line.strip()]
         with self._lock:

@@ -32,11 +32,17 @@ export function ticks(of, about = 5) {
   return found;
 }
 
-export function tickText(value) {
+function tickText(value) {
   const size = Math.abs(value);
   if (size >= 1e6) return `${number(value / 1e6, 4)}M`;
   if (size >= 1e4) return `${number(value / 1e3, 4)}k`;
   return number(Number(value.toPrecision(6)), 4);
+}
+
+// The texts of ticks, with as many digits as tell them apart.
+export function tickTexts(values) {
+  const texts = values.map(tickText);
+  return new Set(texts).size === texts.length ? texts : values.map((value) => number(Number(value.toPrecision(10)), 8));
 }
 
 export function colorOf(name) {
@@ -66,7 +72,7 @@ export class Stage {
 
   frame(x, y) {
     const width = (this.width = Math.max(160, this.node.clientWidth)), height = this.height;
-    const labels = ticks(y.scale, Math.max(2, Math.round(height / 60))).map((value) => [value, tickText(value)]);
+    const rows = ticks(y.scale, Math.max(2, Math.round(height / 60))), words = tickTexts(rows), labels = rows.map((value, n) => [value, words[n]]);
     const left = 30 + 6.6 * Math.max(2, ...labels.map(([, text]) => text.length)), right = 12, top = 10, bottom = 42;
     const box = (this.box = { left, top, width: width - left - right, height: height - top - bottom });
     this.toX = (value) => left + box.width * x.scale.at(value);
@@ -81,10 +87,11 @@ export class Stage {
       parts.push(h("line", { x1: left, x2: left + box.width, y1: place, y2: place, stroke: line }));
       parts.push(text({ x: left - 6, y: place + 4 }, "end", words));
     }
-    for (const value of ticks(x.scale, Math.max(2, Math.round(box.width / 110)))) {
+    const columns = ticks(x.scale, Math.max(2, Math.round(box.width / 110))), below = tickTexts(columns);
+    for (const [n, value] of columns.entries()) {
       const place = this.toX(value);
       parts.push(h("line", { x1: place, x2: place, y1: top + box.height, y2: top + box.height + 4, stroke: muted }));
-      parts.push(text({ x: place, y: top + box.height + 17 }, "middle", tickText(value)));
+      parts.push(text({ x: place, y: top + box.height + 17 }, "middle", below[n]));
     }
     parts.push(h("line", { x1: left, x2: left + box.width, y1: top + box.height, y2: top + box.height, stroke: muted }));
     const named = (axis) => `${axis.name}${axis.unit ? ` (${axis.unit})` : ""}${axis.scale.log ? ", log scale" : ""}`;

@@ -1,7 +1,7 @@
 // Elements of the page. Text of runs reaches it by text nodes only: nothing here reads HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
-const DRAWN = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "polyline", "polygon", "tspan", "marker", "defs"]);
+const DRAWN = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "polyline", "polygon", "tspan", "marker", "defs", "title"]);
 
 // h("button", {onclick: go, class: "plain"}, "Go"): properties that begin with "on" are listeners, "style" is an object.
 export function h(tag, properties = {}, ...children) {

@@ -3,7 +3,7 @@
 import { Stage, colorOf, hue, scale } from "./axes.js";
 import { fill, h, number } from "./dom.js";
 
-export { Stage, colorOf, hue, scale, tickText, ticks } from "./axes.js";
+export { Stage, colorOf, hue, scale, tickTexts, ticks } from "./axes.js";
 export { curves } from "./curves.js";
 export { ink } from "./raster.js";
 

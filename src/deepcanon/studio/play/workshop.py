@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from deepcanon.catalogue import entries, find
 from deepcanon.core import DeepcanonError
 from deepcanon.data import load_data
@@ -20,6 +22,7 @@ from deepcanon.studio.play.live_training import Line, play
 def serve(line: Line, wanted: Mapping[str, Any], files: Mapping[str, Path]) -> None:
     """Play a session, or answer what can be chosen; a mistake is a sentence."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal, which is the server's to handle
+    torch.set_num_threads(THREADS)
     try:
         if "play" in wanted:
             play(asked_for(wanted["play"], files), line)
@@ -54,4 +57,7 @@ def _warm() -> None:
             continue
 
 
+THREADS = torch.get_num_threads()
+"""How many threads a session computes with: as many as the code that repeats it will."""
+torch.set_num_threads(1)  # a process that has begun others cannot be forked: its sessions would wait for them forever
 _warm()

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from deepcanon.core.errors import DeepcanonError
 from deepcanon.studio.answering import View, answered
+from deepcanon.studio.plain import bytes_of
 from deepcanon.studio.requests import Answer
 from deepcanon.studio.studio import Studio, id_of
 from deepcanon.studio.unknown import UnknownId
@@ -66,7 +67,7 @@ def routes(studio: Studio) -> list[Route]:
         number = request.path_params["number"]
         if number >= len(found):
             raise UnknownId("there is no such picture here")
-        return Response(await run_in_threadpool(found[number].read_bytes), media_type="image/png")
+        return Response(await run_in_threadpool(bytes_of, found[number]), media_type="image/png")
 
     async def report(request: Request) -> Response:
         page = await run_in_threadpool(lambda: compare.report(folder_of(request)))

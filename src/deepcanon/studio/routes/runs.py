@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from deepcanon.studio.live import POLL, Live
+from deepcanon.studio.plain import bytes_of
 from deepcanon.studio.requests import Answer, body_of, number_of
 from deepcanon.studio.studio import Studio
 from deepcanon.studio.views.curves import curves
@@ -49,7 +50,7 @@ def routes(studio: Studio) -> list[Route]:
 
     async def shown(request: Request) -> Response:
         path = picture(studio.run(request.path_params["id"]), request.path_params["number"])
-        return Response(await run_in_threadpool(path.read_bytes), media_type=_KINDS[path.suffix])
+        return Response(await run_in_threadpool(bytes_of, path), media_type=_KINDS[path.suffix])
 
     async def noted(request: Request) -> Response:
         folder, said = studio.run(request.path_params["id"]), await body_of(request)

@@ -19,7 +19,7 @@ from deepcanon.core.files import read_sealed
 from deepcanon.core.stored import held_to
 from deepcanon.runs.contents import Format
 from deepcanon.runs.folder_parts import PARTS
-from deepcanon.studio.plain import is_plain
+from deepcanon.studio.plain import bytes_of, is_plain
 
 COST = (SECONDS, PARAMETERS, SPEED)
 SAMPLES = "samples.png"
@@ -103,7 +103,7 @@ def report(folder: Path) -> bytes:
     path = folder / REPORT
     if not is_plain(path):
         raise UsageError("this comparison has no report yet: it is written when all models are trained")
-    return path.read_bytes()
+    return bytes_of(path)
 
 
 def _planned(content: Comparison) -> int | None:

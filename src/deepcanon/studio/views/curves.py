@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from deepcanon.core.errors import UsageError
-from deepcanon.studio.columns import BLOCKS, PLACES, Columns, Floats, cache_of, columns_of, record_of
+from deepcanon.studio.columns import BLOCKS, MOST_LINE, PLACES, Columns, Floats, cache_of, columns_of, record_of
 
 SMALL = 2**16
 """A log of so many bytes is read as a whole rather than sketched."""
@@ -200,9 +200,9 @@ def sketch(log: Path, lines: int) -> tuple[list[dict[str, Any]], bool]:
             if number * size // lines < place:  # in the line before the last one: it would be read again
                 continue
             file.seek(number * size // lines)
-            if number:
-                file.readline()  # the rest of a line
-            place, line = file.tell(), file.readline()
+            if number and not file.readline(MOST_LINE).endswith(b"\n"):  # the rest of a line
+                break  # whatever this is, it has no records
+            place, line = file.tell(), file.readline(MOST_LINE)
             if line.endswith(b"\n") and (record := record_of(line)) is not None:
                 kept[place] = record
         file.seek(-min(size, SMALL // 8), os.SEEK_END)

@@ -17,6 +17,7 @@ from deepcanon.core.files import refuse_links
 from deepcanon.core.roles import Decodes, Encodes
 from deepcanon.pictures.points import Plane, plane_of
 from deepcanon.pictures.scene import codes_of, spread
+from deepcanon.studio.plain import bytes_of
 from deepcanon.studio.views.looking import Look, look_into
 from deepcanon.train.film import FOLDER, frames_in
 
@@ -100,7 +101,7 @@ def frame(run: Path, name: str, step: int) -> bytes:
         raise UsageError("the film has no such frame")
     path = run / "pictures" / FOLDER / f"{name}-{step}.png"
     refuse_links(path.parent.parent, path.parent, path)
-    return path.read_bytes()
+    return bytes_of(path)
 
 
 def _shape_of_codes(look: Look, one: Any) -> torch.Size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,9 +47,14 @@ def pictures(folder: Path) -> list[Path]:
         return found
     for place, folders, files in os.walk(folder / "pictures"):
         folders.sort()
-        paths = (Path(place) / name for name in sorted(files) if name.endswith(PICTURES))
+        paths = (Path(place) / name for name in sorted(files, key=_by_number) if name.endswith(PICTURES))
         found += [path for path in paths if is_plain(path)]
     return found
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """What names are sorted by so that step 4 comes before step 17."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def picture(folder: Path, number: int) -> Path:

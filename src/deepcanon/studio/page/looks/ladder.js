@@ -1,7 +1,7 @@
 // The ladder of a comparison: a block for each kind of evidence on one scale, a row for each model, a dot for each seed.
 
 import { h, number } from "../dom.js";
-import { scale, ticks, tickText } from "../draw.js";
+import { scale, ticks, tickTexts } from "../draw.js";
 
 const ROW = 26, LEFT = 190, RIGHT = 70, WIDTH = 760;
 
@@ -28,16 +28,17 @@ export function ladder(found) {
       const middle = y + ROW / 2, bound = group.kind.startsWith("lower bound");
       parts.push(h("line", { class: "rung", x1: LEFT, x2: LEFT + width, y1: middle, y2: middle }),
         h("text", { class: "ladder-name", x: LEFT - 10, y: middle + 4, "text-anchor": "end" }, row.label.length > 26 ? `${row.label.slice(0, 25)}…` : row.label),
-        row.seeds.map((seed) => h("circle", { class: `dot ${row.baseline ? "of-baseline" : ""} ${group.kind === "exact" || !bound && found.unit === "" ? "" : "open"}`, cx: at(seed.value), cy: middle, r: 5.5 }, h("title_", {}, `seed ${seed.seed}: ${number(seed.value, 5)}`))),
+        row.seeds.map((seed) => h("circle", { class: `dot ${row.baseline ? "of-baseline" : ""} ${group.kind === "exact" || !bound && found.unit === "" ? "" : "open"}`, cx: at(seed.value), cy: middle, r: 5.5 }, h("title", {}, `seed ${seed.seed}: ${number(seed.value, 5)}`))),
         bound ? h("text", { class: "ladder-arrow", x: Math.max(...row.seeds.map((seed) => at(seed.value))) + 9, y: middle + 4 }, "→") : null,
         h("text", { class: "ladder-value", x: LEFT + width + 10, y: middle + 4 }, row.text));
       y += ROW;
     }
     y += 8;
   }
-  const shown = ticks(across, 5).map((value) => {
-    const place = LEFT + width * across.at(value), real = found.better === "low" ? -value : value;
-    return [h("line", { class: "ladder-grid", x1: place, x2: place, y1: 8, y2: y }), h("text", { class: "ladder-note", x: place, y: y + 15, "text-anchor": "middle" }, tickText(real))];
+  const marks = ticks(across, 5), words = tickTexts(marks.map((value) => (found.better === "low" ? -value : value)));
+  const shown = marks.map((value, n) => {
+    const place = LEFT + width * across.at(value);
+    return [h("line", { class: "ladder-grid", x1: place, x2: place, y1: 8, y2: y }), h("text", { class: "ladder-note", x: place, y: y + 15, "text-anchor": "middle" }, words[n])];
   });
   const direction = found.better === "high" ? ", higher is better →" : found.better === "low" ? ", lower is better →" : "";
   const name = h("text", { class: "axis-name ladder-note", x: LEFT + width / 2, y: y + 33, "text-anchor": "middle" }, `${found.title}${found.unit ? ` (${found.unit})` : ""}${direction}`);

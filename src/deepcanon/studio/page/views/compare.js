@@ -3,6 +3,7 @@
 import { get, picture, post } from "../api.js";
 import { fill, h, number } from "../dom.js";
 import { form } from "../form.js";
+import { jobStrip } from "../jobs.js";
 import { listen } from "../live.js";
 import { ladder } from "../looks/ladder.js";
 import { choice, opening } from "../looks/subject.js";
@@ -16,11 +17,19 @@ export async function mount(root, state, go) {
   const { comparisons } = await get("/api/comparisons");
   const chosen = comparisons.find((each) => each.id === state.id) ?? comparisons[0];
   const pick = comparisons.length ? choice("Comparison", comparisons.map((each) => [each.id, `${each.name} (${each.status})`]), chosen.id, (id) => go({ id }, { view: "compare" })) : null;
-  const starting = h("details", { class: "card live-only", open: !comparisons.length }, h("summary", {}, "Start a comparison"), starter(go));
-  const room = h("div", { class: "compared" });
-  root.append(h("div", { class: "look-head" }, h("h1", {}, title), pick, saveButton(root, () => `compare ${chosen?.name ?? ""}`)), room, starting);
-  if (!chosen) { fill(room, h("p", { class: "card note" }, "There is no comparison in this folder yet: start one below. It trains models on the same data with the same seeds, and says which fits best.")); return () => {}; }
-  if (chosen.error) { fill(room, h("p", { class: "refusal" }, chosen.error)); return () => {}; }
+  const room = h("div", { class: "compared" }), jobs = jobStrip();
+  // One that was started here, or is the first of the folder, is shown as soon as its first training is there.
+  let awaited = !comparisons.length;
+  const stop = listen("runs", async () => {
+    if (!awaited) return;
+    const added = (await get("/api/comparisons")).comparisons.find((each) => !comparisons.some((known) => known.id === each.id));
+    if (added && awaited) { awaited = false; go({ id: added.id }); }
+  });
+  const starting = h("details", { class: "card live-only", open: !comparisons.length }, h("summary", {}, "Start a comparison"), starter(() => { awaited = true; starting.open = false; }));
+  root.append(h("div", { class: "look-head" }, h("h1", {}, title), pick, saveButton(root, () => `compare ${chosen?.name ?? ""}`)), jobs.node, room, starting);
+  const always = () => { awaited = false; stop(); jobs.end(); };
+  if (!chosen) { fill(room, h("p", { class: "card note" }, "There is no comparison in this folder yet: start one below. It trains models on the same data with the same seeds, and says which fits best.")); return always; }
+  if (chosen.error) { fill(room, h("p", { class: "refusal" }, chosen.error)); return always; }
   const addresses = [];
   let shown = "", last = 0, timer = null, ended = false;
 
@@ -41,7 +50,7 @@ export async function mount(root, state, go) {
     if (status === "finished" || timer) return;
     timer = setTimeout(async () => { timer = null; try { status = await load(); } catch (error) { console.warn(error.message); } }, Math.max(0, EVERY - (Date.now() - last)));
   };
-  const ends = [listen("runs", again), listen("jobs", again)];
+  const ends = [listen("runs", again), listen("jobs", again), always];
   return () => { ended = true; clearTimeout(timer); ends.forEach((end) => end()); addresses.forEach((each) => each.then(URL.revokeObjectURL, () => {})); };
 }
 
@@ -97,7 +106,7 @@ function reporting(id) {
   return h("div", { class: "live-only whole-report" }, h("button", { type: "button", onclick: open }, "Show the whole report"), room);
 }
 
-function starter(go) {
+function starter(started) {
   const fields = [
     { name: "models", kind: "text", meaning: "Names with commas between them (vae, realnvp); left empty, some that suit the data are chosen." },
     { name: "data", kind: "text", required: true, meaning: "A data set by name: moons, digits:binary …" },
@@ -108,7 +117,7 @@ function starter(go) {
     { name: "learning_curve", kind: "flag", default: false, meaning: "Train on parts of the data, too: would more of them help?" }];
   const made = form(fields, { submit: "Compare", onSubmit: async ({ models, data, folder, ...options }) => {
     await post("/api/jobs", { what: "compare", models: (models ?? "").split(",").map((each) => each.trim()).filter(Boolean), data, folder, options });
-    go({}, { view: "runs" });
+    started();
   } });
   return made.node;
 }

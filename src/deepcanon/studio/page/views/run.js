@@ -74,7 +74,7 @@ export async function mount(root, state, go) {
       try { Object.assign(run, await post(`/api/runs/${id}/notes`, { tags: tags.value.split(","), note: note.value })); kept.textContent = "kept in notes.json of the run"; } catch (error) { kept.textContent = error.message; }
     } }, "Keep");
     fill(tables,
-      names.length ? h("section", { class: "card" }, h("h2", {}, "Results"), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, ""), parts.map(([part]) => h("th", { class: "numeric" }, part)))), h("tbody", {}, names.map((name) => h("tr", {}, h("th", { scope: "row" }, name.replaceAll("_", " ")), parts.map(([, scores]) => h("td", { class: "numeric" }, number(scores[name])))))))), run.weights ? h("p", { class: "note" }, `Of the ${run.weights} weights.`) : null) : null,
+      names.length ? h("section", { class: "card" }, h("h2", {}, "Results"), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, ""), parts.map(([part]) => h("th", { class: "numeric" }, part)))), h("tbody", {}, names.map((name) => h("tr", {}, h("th", { scope: "row" }, name.replaceAll("_", " ")), parts.map(([, scores]) => h("td", { class: "numeric" }, number(scores[name])))))))), run.weights ? h("p", { class: "note" }, `Measured with these weights: ${run.weights}.`) : null) : null,
       h("section", { class: "card live-only" }, h("h2", {}, "Tags and note"), h("div", { class: "stack" }, tags, note, h("div", { class: "pair" }, keep, kept))),
       h("section", { class: "card" }, h("h2", {}, "Commands"), Object.entries(run.commands).map(([what, line]) => [h("p", { class: "note" }, what), h("pre", {}, line)])),
       h("section", { class: "card" }, h("h2", {}, "Settings"), plain(Object.entries(run.settings))),

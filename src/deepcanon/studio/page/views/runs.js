@@ -53,7 +53,7 @@ export async function mount(root, state, go) {
   const legend = h("ul", { class: "legend" });
   side.append(h("div", { class: "pair wrap" }, which, h("span", { class: "note" }, "against"), against, h("label", { class: "pair" }, log, " log scale")), place, legend);
 
-  const rows = table({ columns: [], key: (run) => run.id, sort: now.sort, onSort: (sort) => set({ sort }), row: (run) => ({ onpointerenter: () => plot?.point(now.group ? null : run.id), class: hidden().has(run.id) ? "off" : "" }) });
+  const rows = table({ columns: [], key: (run) => run.id, sort: now.sort, onSort: (sort) => set({ sort }), row: (run) => ({ onpointerenter: () => plot?.point(now.group ? null : run.id), onpointerleave: () => plot?.point(null), class: hidden().has(run.id) ? "off" : "" }) });
   list.append(rows.node);
 
   // The number of each run's color: its own, or that of its group.
@@ -110,7 +110,7 @@ export async function mount(root, state, go) {
     const said = compared.length < 2 ? "Show at least two runs to see in which settings they differ." : names.length ? `The ${names.length} settings in which the ${compared.length} shown runs differ; all others are the same.` : "These runs have the same settings.";
     fill(apart, h("h2", {}, "Differences"), h("p", { class: "note" }, said, drawn().length > MOST_DIFFERENT ? ` The first ${MOST_DIFFERENT} of ${drawn().length} runs.` : ""),
       names.length ? h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "setting"), compared.map((run) => h("th", { scope: "col" }, run.name)))),
-        h("tbody", {}, names.map((name) => h("tr", {}, h("th", { scope: "row" }, name), compared.map((run) => h("td", {}, String(run.settings[name] ?? "–")))))))) : null);
+        h("tbody", {}, names.map((name) => h("tr", {}, h("th", { scope: "row" }, name), compared.map((run) => h("td", {}, String(run.settings[name] ?? "") || "–"))))))) : null);
   }
 
   const axes = () => [{ name: now.against === "step" ? "step" : "time", unit: now.against === "step" ? "" : "s" }, axisOf(now.show), `Curves of ${axisOf(now.show).name}`];
