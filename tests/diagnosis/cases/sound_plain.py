@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch.nn import functional
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
 import deepcanon as dc
-from tests.diagnosis.cases import plain_family
+from tests.diagnosis.cases import plain_family, plain_players
 from tests.diagnosis.cases.case import HEALTHY, Case, Patient, sound
 from tests.diagnosis.cases.plain_settings import (
     TinyTransformer,
@@ -39,6 +40,9 @@ for _setting in (
     plain_family.digits_vae,
     plain_family.moons_flow,
     plain_family.recurrent_letters,
+    plain_players.moons_game,
+    plain_players.digits_student,
+    plain_players.block_graph,
 ):
     HEALTHY.append(Case(f"{_setting.__name__} as it is".replace("_", " "), _setting, "recipe", plain=True))
 
@@ -304,3 +308,22 @@ def columns_of_different_size(patient: Patient) -> None:
 @plain(digits_cnn)
 def nesterov_with_weight_decay(patient: Patient) -> None:
     patient.optimizer = partial(SGD, lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4)
+
+
+@plain(regression)
+def a_walk_that_is_split_by_time(patient: Patient) -> None:
+    walk = torch.randn(1000, generator=torch.Generator().manual_seed(0)).cumsum(0) + 0.05 * torch.arange(1000)
+    x, y = torch.stack([walk[place : place + 990] for place in range(6)], 1), walk[6:996].unsqueeze(1)
+    patient.model = nn.Linear(6, 1)
+    patient.data = dc.from_tensors(x[:700], y[:700], valid=(x[706:850], y[706:850]), test=(x[856:], y[856:]))
+    patient.fresh = (x[856:], y[856:])
+
+
+@plain(plain_players.moons_game)
+def a_game_at_a_slow_pace(patient: Patient) -> None:
+    patient.optimizer = partial(Adam, lr=2e-4, betas=(0.5, 0.99))
+
+
+@plain(digits_mlp)
+def a_module_with_a_lock(patient: Patient) -> None:
+    patient.model.lock = threading.Lock()

@@ -12,6 +12,7 @@ MODULES = (
     "plain_recipe",
     "plain_data",
     "plain_family",
+    "plain_players",
     "catalogue_code",
     "catalogue_recipe",
     "catalogue_data",

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.optim import Optimizer
 
 import deepcanon as dc
@@ -57,3 +59,15 @@ def test_a_step_that_augments_is_judged_by_what_its_model_gets(anywhere: bool) -
 
     found = causes_of_plain("class_after_augmentation", net(), loss=None, step=step, steps=150 if anywhere else 10)
     assert found == (["augmentation changes the class"] if anywhere else [])
+
+
+def test_a_step_that_changes_some_batches_only_is_seen() -> None:
+    def step(model: nn.Module, optimizer: Any, batch: Any) -> None:
+        x = batch.x if random.random() < 0.3 else -batch.x
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x), batch.y).backward()
+        optimizer.step()
+
+    assert causes_of_plain("class_after_augmentation", net(), step=step, loss=None) == [
+        "augmentation changes the class"
+    ]

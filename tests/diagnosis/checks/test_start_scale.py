@@ -43,7 +43,7 @@ def test_a_recurrence_that_enlarges_its_state_is_seen_whatever_its_weights_look_
 
 
 def test_a_start_that_only_he_would_mend_is_seen() -> None:
-    model = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(8, 8), nn.ReLU())), nn.Linear(8, 2))
+    model = net(layers=8, hidden=64)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=1e-4)
     assert causes("start_scale", model, optimizer=sgd(model), steps=200) == ["bad initialization, vanishing gradients"]
