@@ -22,7 +22,7 @@ from deepcanon.models.energy._energy import Energy
 CHUNK = 2**13
 """How many states are written out at once."""
 FASTEST = 50
-"""A product of learning rate and hidden units with which persistent chains keep up, by validation images; not 100."""
+"""A product of learning rate and hidden units with which persistent chains keep up, chosen by validation images."""
 
 
 class Harmonium(Energy[B]):
