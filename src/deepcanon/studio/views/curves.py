@@ -135,16 +135,16 @@ class Source:
 
     def reduced(self, edges: Floats) -> Floats:
         """The smallest, mean and largest value in each bucket, NaN where there is none."""
-        fewest, there = 2 * (len(edges) - 1), self.rows
-        for size in reversed(BLOCKS) if self.blocks is not None else ():
-            if there // size < fewest:
+        fewest, within = 2 * (len(edges) - 1), self.rows
+        for size in reversed(BLOCKS):
+            if self.blocks is None or within // size < fewest:
                 continue
             against, name, block = self.blocks
             starts = block(against, size)[:, 0]
             first, last = np.searchsorted(starts, edges[[0, -1]])
             if last - first >= fewest:
                 return _buckets(np.searchsorted(starts, edges), *block(name, size).T)
-            there = (last - first + 1) * size  # at most: smaller blocks may be too few as well
+            within = int(last - first + 1) * size  # at most: smaller blocks may be too few as well
         places, values = self.points()
         low, high = np.searchsorted(places, edges[[0, -1]])
         values = values[low:high].astype(np.float64)
