@@ -68,7 +68,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     hole = thresholds.of("collapsed_posterior", "hole")
     most = max(hole.high, HOLE)
-    absent = patient.ours is None and _weightless(patient, batch)
+    absent = _weightless(patient, batch)
     if found.get("hole", 0.0) > (SLIGHT if absent else most):
         again = latents_used(trained(patient, seed=1), batch)
         if absent or again["hole"] > most:
@@ -77,7 +77,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
                 evidence=found,
                 advice="give the KL divergence its full weight: samples come from the prior, where the decoder was "
                 "never trained",
-                confirmed_by="exact: the loss does not rise with the means of the posteriors"
+                confirmed_by="exact: the divergence has no weight in the loss"
                 if absent
                 else "the run's own weights"
                 if patient.run is not None
@@ -87,7 +87,10 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
 
 
 def _weightless(patient: Patient, batch: AnyBatch) -> bool:
-    """Whether the loss of a plain module has no divergence from the prior at all."""
+    """Whether the loss has no divergence from the prior at all, also where its weight grows from 0 by the training."""
+    if patient.ours is not None:
+        terms = trained(patient).loss(batch)
+        return "kl" in terms and float(terms["kl"]) == 0
     ratio = divergence_by_data(loss_of_outputs(patient, batch), patient.model, batch)
     return ratio is not None and abs(ratio) < 1e-6
 
