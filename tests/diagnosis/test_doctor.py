@@ -133,10 +133,12 @@ def test_wrong_usage_is_refused_in_a_sentence(arguments: dict[str, Any], words: 
 
 
 def test_a_model_that_cannot_be_copied_is_refused() -> None:
-    model = net()
-    model.kept = model(X)
+    class Single(nn.Sequential):
+        def __deepcopy__(self, memo: dict[int, Any]) -> Single:
+            raise TypeError("there is one of it")
+
     with pytest.raises(UsageError, match=r"copy\.deepcopy"):
-        dc.doctor(model, (X, CLASSES), loss=CROSS_ENTROPY)
+        dc.doctor(Single(net()), (X, CLASSES), loss=CROSS_ENTROPY)
 
 
 def test_every_check_has_a_stage_and_an_explanation() -> None:
