@@ -1,9 +1,9 @@
 """Imbalance: rare classes are found, too.
 
 Measured after a trial: the recall of each class, on held-out examples where there are any. Suspected where a class that
-is at least twenty times rarer than the largest, with ten examples or more, is never found while the others are (recall
-above 0.8); named only if a copy that is trained on equally many examples of each class finds it. An imbalance by itself
-is healthy.
+is at least twenty times rarer than the largest, with ten examples or more, is never found while those that are less
+than ten times rarer are (recall above 0.8); named only if a copy that is trained on equally many examples of each class
+finds it. Zeros and ones are classes, too. An imbalance by itself is healthy.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         for place in range(len(counts))
         if 0 < counts[place] * RARER <= counts.max() and recalls[place] == 0 and examples[place] >= FEWEST
     ]
-    others = [float(recalls[place]) for place in range(len(counts)) if place not in lost and examples[place] > 0]
+    frequent = [place for place in range(len(counts)) if counts[place] * RARER / 2 > counts.max()]
+    others = [float(recalls[place]) for place in frequent if examples[place] > 0]
     if not lost or not others or min(others) < WELL:
         return
     balanced = patient.train(change=Change("with as many examples of each class", on_data=_balanced))

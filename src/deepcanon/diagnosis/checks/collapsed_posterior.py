@@ -27,7 +27,14 @@ from torch import nn
 from deepcanon.core import AnyBatch, Terms
 from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.families.after_training import repaired, trained
-from deepcanon.diagnosis.families.latents_used import bound_of, deaf, divergence_by_data, latents_used, posterior_of
+from deepcanon.diagnosis.families.latents_used import (
+    bound_of,
+    deaf,
+    deaf_to_draws,
+    divergence_by_data,
+    latents_used,
+    posterior_of,
+)
 from deepcanon.diagnosis.given_outputs import loss_of_outputs
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
@@ -107,6 +114,8 @@ def _confirmed(patient: Patient, batch: AnyBatch, low: float) -> str:
             if gain > 1:
                 return f"with {weight:g} of the divergence the bound is {gain:.3g} nats better"
         return ""
+    if model is None and deaf_to_draws(trained(patient), batch):
+        return "exact: the decoder gives the same for all latents"
     if model is None:
         ratio = divergence_by_data(loss_of_outputs(patient, batch), patient.model, batch)
         if ratio is not None and ratio > HEAVY and latents_used(trained(patient, seed=1), batch)["information"] < low:

@@ -11,6 +11,7 @@ https://arxiv.org/abs/1611.03530), so that the training loss does not show them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -110,6 +111,10 @@ def _held_out(patient: Patient) -> tuple[float, float]:
     if not course.finite:
         return 1.0, 1.0
     rest = split.part(order[cut:])
+    judge = patient if patient.criterion is None and patient.ours is None else replace(patient, step=None)
     with evaluating(course.model):
-        loss = float(replace(patient, step=None).loss(course.model, rest))
-    return (loss / patient.baseline, course.last / patient.baseline) if patient.baseline > 0 else (1.0, 0.0)
+        loss = float(judge.loss(copy.deepcopy(course.model), rest))
+    constant = replace(judge, data=replace(patient.data, train=rest)).baseline  # of the same examples
+    if constant is None or constant <= 0 or patient.baseline <= 0:
+        return 1.0, 0.0
+    return loss / constant, course.last / patient.baseline

@@ -25,7 +25,7 @@ from deepcanon.diagnosis.anatomy import Operations, recorded
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.repair import ails, compare, helps
-from deepcanon.diagnosis.repairs import FRESH, HE, TAME, of_usual_scale
+from deepcanon.diagnosis.repairs import FRESH, HE, TAME, of_usual_scale, times
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "start", 30
@@ -48,20 +48,22 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     if not high and of_usual_scale(patient):
         return  # weights drawn anew would be the same
-    slower = replace(HE, words=f"{HE.words}, a tenth of the rate", rate=0.1)
-    for change in (FRESH, HE, slower, TAME) if ails(patient) else (FRESH,):
+    found = compare(patient, FRESH)
+    if not helps(patient, found) and (not ails(patient) or helps(patient, compare(patient, times(0.1)))):
+        return  # it is the rate that another check names
+    others = iter((HE, replace(HE, words=f"{HE.words}, a tenth of the rate", rate=0.1), TAME))
+    while not helps(patient, found):
+        change = next(others, None)
+        if change is None:
+            return
         found = compare(patient, change)
-        if helps(patient, found):
-            break
-    else:
-        return
     saturated = statistics.get("saturated", 0.0)
     yield Diagnosis(
-        cause=_cause(patient, change, high, saturated),
+        cause=_cause(patient, found.change, high, saturated),
         evidence={**statistics, **found.evidence()},
         advice="start from the defaults of torch, or from weights of variance 2 / inputs (He)",
         where=f"{saturated:.0%} of the units of a layer are saturated" if saturated > HALF else "weights",
-        confirmed_by=f"a copy {change.words} gains, for two seeds",
+        confirmed_by=f"a copy {found.change.words} gains, for two seeds",
         margin=thresholds.of("start_scale", "first_by_constant").margin(statistics["first_by_constant"])
         if high
         else None,

@@ -3,8 +3,9 @@
 Measured: for each feature the share of its variance that lies between the classes (eta squared) and the accuracy of the
 nearest class mean; of real targets the squared correlation. Alarmed where a feature takes one tight value for each
 class (eta squared above 0.95 and accuracy above 0.98; of real targets a correlation that is exact to 1e-4) while no
-other feature comes near; a feature that is exactly one value for each class needs no comparison. A feature that a
-threshold divides well is informative, not a leak: its values scatter within the classes.
+other feature comes near; a feature that is exactly one value for each class needs no comparison, nor do features of two
+values, one for each class, that mark its examples. A feature that a threshold divides well is
+informative, not a leak: its values scatter within the classes.
 """
 
 from __future__ import annotations
@@ -45,6 +46,16 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     rest = scores.clone()
     rest[best] = 0
     patient.note(best_feature=float(scores[best]), next_best=float(rest.max()))
+    marks = _marks(rows, y) if patient.task != "targets" and int(y.max()) > 1 else []
+    if marks:
+        yield Diagnosis(
+            cause="label leak",
+            evidence={"features": ", ".join(map(str, marks))},
+            advice="leave these features out: they are the label, one for each class",
+            where=f"features {marks[0]} to {marks[-1]} give the label away",
+            confirmed_by="exact: each has one value for the examples of a class, and another for all others",
+        )
+        return
     exact = patient.task != "targets" and float(scores[best]) > 1 - ROUNDING
     if float(scores[best]) <= limit or (float(rest.max()) >= others and not exact):
         return
@@ -57,6 +68,20 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         where=f"feature {best} gives the label away",
         confirmed_by="the feature alone predicts the label",
     )
+
+
+def _marks(rows: Tensor, y: Tensor) -> list[int]:
+    """A feature for each class that has one value there and another elsewhere; empty where a class has none."""
+    low, high = rows.amin(0), rows.amax(0)
+    two = ((rows == low) | (rows == high)).all(0) & (low < high)
+    found = []
+    for label in range(int(y.max()) + 1):
+        inside = (y == label).unsqueeze(1)
+        exact = two & (((rows == high) == inside).all(0) | ((rows == low) == inside).all(0))
+        if not bool(exact.any()):
+            return []
+        found.append(int(exact.nonzero()[0]))
+    return found
 
 
 def _correlations(rows: Tensor, y: Tensor) -> Tensor:

@@ -109,6 +109,14 @@ def deaf(model: Any, batch: AnyBatch) -> bool:
     return bool(torch.equal(model.decode(z).mean, model.decode(3 * z.roll(1, 0)).mean))
 
 
+@torch.no_grad()
+def deaf_to_draws(model: nn.Module, batch: AnyBatch) -> bool:
+    """Whether a plain module gives the same reconstruction for other draws of its latents, in training mode."""
+    model.train()
+    found = [_read(model(*batch.inputs), batch) for _ in range(2)]
+    return all(each is not None for each in found) and torch.equal(found[0][0], found[1][0])  # type: ignore[index]
+
+
 def _variance(posterior: Distribution) -> Tensor:
     if isinstance(posterior, MultivariateNormal):  # given the other latents, which is what a latent adds
         return 1 / posterior.precision_matrix.diagonal(dim1=-2, dim2=-1)
