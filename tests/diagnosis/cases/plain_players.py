@@ -51,7 +51,7 @@ class Game(nn.Module):
 
 
 def play(
-    model: Game,
+    model: Any,
     optimizer: Optimizer,
     x: Any,
     *,
@@ -163,7 +163,7 @@ class Convolutions(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for place, layer in enumerate(self.layers):
-            x = self.edges @ layer(x if place == 0 else x.relu())  # type: ignore[operator]
+            x = self.edges @ layer(x if place == 0 else x.relu())
         return x
 
 
@@ -204,7 +204,7 @@ def mean_over_the_pixels_in_a_step(patient: Patient) -> None:
         optimizer.zero_grad()
         again, mean, log_variance = model(x)
         kl = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(1).mean()
-        loss = functional.mse_loss(again, x) + kl
+        loss: Tensor = functional.mse_loss(again, x) + kl
         loss.backward()
         optimizer.step()
         return loss

@@ -57,7 +57,7 @@ def _called(patient: Patient) -> dict[str, float]:
     """The probabilities with which functions drop units in training mode, where no layer does."""
     with Operations(DROPOUTS) as used, torch.no_grad():
         patient.outputs(patient.twin(), patient.batch(8))
-    found = {}
+    found: dict[str, float] = {}
     for name, args, kwargs in used.seen:
         probability = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
         if kwargs.get("training", args[2] if len(args) > 2 else True):
@@ -73,7 +73,7 @@ def _undropped(model: nn.Module) -> None:
         with Kept():
             return forward(*args, **kwargs)
 
-    model.forward = whole  # type: ignore[method-assign]
+    model.forward = whole
 
 
 class Kept(TorchFunctionMode):

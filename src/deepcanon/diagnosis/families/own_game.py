@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -51,7 +52,7 @@ def observed(patient: Patient, model: nn.Module) -> Observed | None:
             into.update(_slopes(twin, loss, into))
 
         with _recorded(twin, names, calls), randomness.kept():
-            sent_backward(lambda b=batch, n=number: patient.call_step(twin, optimizer, b, n), look)
+            sent_backward(partial(patient.call_step, twin, optimizer, batch, number), look)
         round_ = _players(calls, batch)
         if round_ is not None:
             found.append(round_)
@@ -60,7 +61,7 @@ def observed(patient: Patient, model: nn.Module) -> Observed | None:
             break
     if not found:
         return None
-    samples, real, fake = (torch.cat([each[place] for each in found]) for place in (2, 3, 4))
+    samples, real, fake = (torch.cat(parts) for parts in list(zip(*(each[2:] for each in found), strict=True)))
     return Observed(samples, real, fake, sum(slopes) / len(slopes), found[0][0], found[0][1])
 
 
