@@ -263,7 +263,7 @@ def test_planted_latents_are_found_by_their_kind_of_variational_autoencoder(kind
 
     Siblings that differ in the posterior alone share p(x), and what separates them is how well it was learned: to be
     first or not to be told from the first is all that can be asked. On these data hierarchies and the IWAE are ahead,
-    and so the IWAE, which would be ahead of other posteriors too, is no rival of those.
+    and so the IWAE, which would be ahead of other posteriors too, is not compared with those.
     """
     planted, sibling = f"{kind},hidden=32", f"{LATENT[kind]},hidden=32"
     path = written(tmp_path / "rows.csv", from_latents(planted))

@@ -7,7 +7,7 @@ the AUC of the discriminator, the gradient of the generator by that at the start
 they miss; and how far the weights of each player have moved.
 
 Nothing is said where the samples come near to the data in a trial, or still come nearer from 300 to 1200 steps. The
-discriminator wins if it tells all apart, the samples are no nearer than at the start, and the generator's gradient has
+discriminator wins if it tells all apart, the samples lie as far off as at the start, and the generator's gradient has
 vanished to a tenth, or its weights move fifty times less than those of the discriminator. Modes are dropped if the
 generator has moved and its samples spread over less than a third of what they do in healthy trainings of games, or miss
 three times as many cells. Two seeds must end there.

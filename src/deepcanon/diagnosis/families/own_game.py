@@ -24,7 +24,7 @@ ENOUGH = 512
 
 @dataclass
 class Observed:
-    """What steps show that change no weight: samples, the numbers that data and samples got, the generator's slope."""
+    """Steps that change no weight: their samples, the numbers that data and samples got, the generator's slope."""
 
     samples: Tensor
     of_data: Tensor
@@ -40,7 +40,7 @@ def observed(patient: Patient, model: nn.Module) -> Observed | None:
     The discriminator is the module that is called with the examples and with what another module has given: the
     generator. Both are the outermost such modules of the model.
     """
-    twin, optimizer = _at_rest(patient, model)
+    twin, optimizer = _without_rate(patient, model)
     names = {id(module): name for name, module in twin.named_modules() if name}
     found: list[tuple[str, str, Tensor, Tensor, Tensor]] = []
     slopes: list[float] = []
@@ -65,7 +65,7 @@ def observed(patient: Patient, model: nn.Module) -> Observed | None:
     return Observed(samples, real, fake, sum(slopes) / len(slopes), found[0][0], found[0][1])
 
 
-def _at_rest(patient: Patient, model: nn.Module) -> tuple[nn.Module, torch.optim.Optimizer]:
+def _without_rate(patient: Patient, model: nn.Module) -> tuple[nn.Module, torch.optim.Optimizer]:
     """A copy of a model, and the optimizer for it with all rates at zero."""
     assert patient.optimizer is not None
     twin = copy.deepcopy(model).train()

@@ -41,9 +41,12 @@ class AutoregressiveImages(Density[B]):
         self.shape = (channels, height, width)
         self.levels = levels
 
-    def logits(self, x: Tensor) -> Tensor:
-        """The logits of each gray level of each value given the values before it, (B, levels, C, H, W)."""
-        logits: Tensor = self.net(self.scaled(x), *self._told(len(x)))
+    def logits(self, x: Tensor, *told: Any) -> Tensor:
+        """The logits of each gray level of each value given the values before it, (B, levels, C, H, W).
+
+        The network takes the model's context with each image, unless another is given.
+        """
+        logits: Tensor = self.net(self.scaled(x), *(told or self._told(len(x))))
         return logits
 
     def at_pixels(self, seen: Tensor) -> AtPixel:
@@ -86,7 +89,7 @@ class AutoregressiveImages(Density[B]):
         return torch.cat([self._sum_of_log_probs(*part) for part in parts])
 
     def _sum_of_log_probs(self, x: Tensor, *told: Any) -> Tensor:
-        logits = full(self.net(self.scaled(x), *told))
+        logits = full(self.logits(x, *told))
         return -cross_entropy(logits, x.long(), reduction="none").flatten(1).sum(-1)  # eq. (1)
 
     def _metrics_of(self, terms: Terms, batch: B) -> Terms:
