@@ -174,7 +174,7 @@ class Section:
             return False
         if column.measure is not None:
             return all(self._surely_better(row, other, column) for other in others)
-        values = [mean, *(other.mean(column) or 0.0 for other in others)]
+        values = [value for each in self.rows if (value := each.mean(column)) is not None]
         written = {column.write(value) for value in values}
         return len(written) > 1 and column.write(mean) == column.write(min(values, key=column.distance))
 
