@@ -16,7 +16,8 @@ the best possible 1,000.
 
 The CRPS is in units of the mean absolute value of all series, where the large ones count for most, and as the mean over
 series, each in units of its own mean; sMAPE is that of the median, in percent. ``--speed`` times training steps, each
-library in a process of its own, block by block, in processor time.
+library in a process of its own, block by block, in processor time. GluonTS needs ``pip install -c constraints.txt -e
+'.[bench_forecast]'``, in an environment apart from that of the other peers, since it takes no pandas from 3.0 on.
 """
 
 from __future__ import annotations

@@ -65,8 +65,10 @@ class Contest:
     batch: int = BATCH
 
 
-def data() -> Tensor:
-    return torch.rand(N, FEATURES, generator=torch.Generator().manual_seed(0)).round()
+def data(likelihood: str) -> Tensor:
+    """Values in [0, 1], of the Bernoulli likelihood zeros and ones."""
+    x = torch.rand(N, FEATURES, generator=torch.Generator().manual_seed(0))
+    return x.round() if likelihood == "bernoulli" else x
 
 
 def ours(contest: Contest) -> Maker:
@@ -247,13 +249,13 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.disable(logging.INFO)
-    x = data()
     machine = f"torch {torch.__version__}, {platform.machine()}, 1 thread"
     print(f"{machine}, {arguments.rounds} interleaved blocks of {STEPS} steps")
     clock = time.process_time if arguments.processor_time else time.perf_counter
     numbers: dict[str, dict[str, dict[str, float]]] = {}
     for title in arguments.models:
         contest = CONTESTS[title]
+        x = data(contest.arguments["likelihood"])
         makers = {"deepcanon": ours(contest), "bare loop": bare(contest), "bare loop again": bare(contest)}
         if contest.peer is not None and importlib.util.find_spec("pythae"):
             makers["pythae"] = pythae(contest)
