@@ -62,9 +62,17 @@ class MaskedAutoregressive(Transform):
             for degrees in zip([seen, *self.degrees], self.degrees, strict=False)
         )
         self.output = MaskedLinear(autoregressive_mask([seen, *self.degrees][-1], values.repeat(2), strictly=True))
-        with torch.no_grad():
-            self.output.weight.mul_(0.1)  # so that the transform starts near the identity
-            self.output.bias.zero_()
+        self._initialize()
+
+    @torch.no_grad()
+    def _initialize(self) -> None:
+        """Start away from the identity, which is a saddle where values are independent.
+
+        There a step alone gains nothing; it only mixes the values, so that the next one gains.
+        """
+        for layer in self.layers:
+            layer.reset_by_connections()
+        self.output.bias.zero_()
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
         if self.fused and can_fuse(x):
