@@ -70,9 +70,12 @@ class MaskedAutoregressive(Transform):
 
         There a step alone gains nothing; it only mixes the values, so that the next one gains.
         """
-        for layer in self.layers:
+        hidden: list[Any] = list(self.layers)
+        for layer in hidden:
             layer.reset_by_connections()
         self.output.bias.zero_()
+        if not hidden:
+            self.output.weight.mul_(0.1)  # a linear step has no other use for it than what it must learn
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
         if self.fused and can_fuse(x):
