@@ -75,7 +75,7 @@ class MaskedAutoregressive(Transform):
             layer.reset_by_connections()
         self.output.bias.zero_()
         if not hidden:
-            self.output.weight.mul_(0.1)  # a linear step has no other use for it than what it must learn
+            self.output.weight.mul_(0.1)  # a linear step only had to unlearn a larger start
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
         if self.fused and can_fuse(x):
