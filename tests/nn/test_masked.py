@@ -36,3 +36,14 @@ def test_parents_with_a_cycle_or_without_a_place_are_refused() -> None:
         ancestral_order([[1], [0]])
     with pytest.raises(UsageError, match="among 0 to 1, got 2"):
         parent_mask([[2], []], torch.tensor([0, 1]))
+
+
+def test_reset_by_connections_a_unit_has_the_bound_of_a_linear_layer_with_the_inputs_of_its_mask() -> None:
+    torch.manual_seed(0)
+    counts = torch.tensor([0, 1, 4, 100]).repeat_interleave(200)
+    layer = MaskedLinear(torch.arange(100) < counts.unsqueeze(1))
+    layer.reset_by_connections()
+    for count in (0, 1, 4, 100):
+        bound = max(count, 1) ** -0.5
+        for values in (layer.weight.detach()[counts == count], layer.bias.detach()[counts == count]):
+            assert 0.95 * bound < float(values.abs().max()) <= 1.000001 * bound

@@ -35,12 +35,11 @@ class InverseAutoregressive(MaskedAutoregressive):
     activation = staticmethod(elu)
     fused = False
 
-    def __init__(
-        self, features: int, context: int = 0, hidden: tuple[int, ...] = (64,), *, backwards: bool = False
-    ) -> None:
-        super().__init__(features, context, hidden, backwards=backwards)
-        with torch.no_grad():
-            self.output.bias.copy_(torch.tensor([0.0, OPEN]).repeat_interleave(features))
+    @torch.no_grad()
+    def _initialize(self) -> None:
+        """Start near the identity, as the paper does."""
+        self.output.weight.mul_(0.1)
+        self.output.bias.copy_(torch.tensor([0.0, OPEN]).repeat_interleave(self.features))
 
     def _log_scale_and_shift(self, outputs: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
         towards, logits = outputs.chunk(2, dim)

@@ -35,6 +35,13 @@ class MaskedLinear(nn.Linear):
         super().__init__(inputs, outputs)
         self.register_buffer("mask", mask.to(self.weight.dtype), persistent=False)
 
+    @torch.no_grad()
+    def reset_by_connections(self) -> None:
+        """Initialize as torch does a linear layer, but each unit by the number of inputs that its mask leaves to it."""
+        bound = self.mask.sum(1).clamp(min=1).rsqrt()
+        self.weight.uniform_(-1, 1).mul_(bound.unsqueeze(1))
+        self.bias.uniform_(-1, 1).mul_(bound)
+
     @property
     def masked_weight(self) -> Tensor:
         return self.mask * self.weight

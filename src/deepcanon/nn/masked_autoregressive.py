@@ -62,9 +62,20 @@ class MaskedAutoregressive(Transform):
             for degrees in zip([seen, *self.degrees], self.degrees, strict=False)
         )
         self.output = MaskedLinear(autoregressive_mask([seen, *self.degrees][-1], values.repeat(2), strictly=True))
-        with torch.no_grad():
-            self.output.weight.mul_(0.1)  # so that the transform starts near the identity
-            self.output.bias.zero_()
+        self._initialize()
+
+    @torch.no_grad()
+    def _initialize(self) -> None:
+        """Start away from the identity, which is a saddle where values are independent.
+
+        There a step alone gains nothing; it only mixes the values, so that the next one gains.
+        """
+        hidden: list[Any] = list(self.layers)
+        for layer in hidden:
+            layer.reset_by_connections()
+        self.output.bias.zero_()
+        if not hidden:
+            self.output.weight.mul_(0.1)  # a linear step only had to unlearn a larger start
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
         if self.fused and can_fuse(x):
