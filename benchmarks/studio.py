@@ -11,6 +11,7 @@ its processes had used by then, and what memory they held (resident, of all proc
 minute). ``ours`` also switches curves, zooms, and appends to a log while it is watched; ``switch`` does that alone,
 after ``ours``. ``training`` trains a small mlp with and without a studio that watches it, in turns. ``server`` needs no
 browser and no quiet machine: the processor time of what the server does for a page with all runs, and its memory.
+trackio needs an environment of its own, since it takes no pillow from 13 on.
 """
 
 from __future__ import annotations

@@ -149,4 +149,4 @@ def settled(page: Page) -> None:
 
 def own(address: str, served: Served) -> bool:
     """Whether a request stays on this server, or goes to what the page itself has made."""
-    return address.startswith((f"{served.origin}/", "data:", "blob:", "about:"))
+    return address.startswith((f"{served.origin}/", "data:", "about:"))

@@ -80,6 +80,7 @@ def test_the_numbers_of_the_table_and_of_a_run_are_those_of_the_files(
     runs: Path, serve_once: Callable[[Path], Served], page_of: Callable[..., Page]
 ) -> None:
     page = page_of(serve_once(runs), "#/runs")
+    page.get_by_role("link", name="mlp-0", exact=True).wait_for()
     head = page.locator(".runs-list thead th").all_text_contents()
     names = [re.sub(r"[^\w -].*", "", name).strip() for name in head]
     for seed in (0, 1):

@@ -26,7 +26,7 @@ def test_a_saved_run_holds_its_pictures(
     Image.new("RGB", (7, 5), "#0072b2").save(run / "pictures" / "samples.png")
     served = serve(tmp_path / "runs")
     page = page_of(served, f"#/run?id={next(iter(served.studio.runs()))}")
-    page.locator('#main img[src^="blob:"]').wait_for()
+    page.locator('#main img[src^="data:image/png"]').wait_for()
     page.wait_for_timeout(300)  # the picture is decoded
     with page.expect_download() as saved:
         page.get_by_role("button", name="Save", exact=True).click()

@@ -90,21 +90,21 @@ class Doctor(Observer):
         self._cost = 0.0
         self._began = self._last = 0.0
         self._steps = 0
+        self._next = 0.0
 
     def begin(self, trainer: Trainer) -> None:
         self._began = self._last = time.process_time()
 
     def step(self, trainer: Trainer, terms: Terms) -> None:
-        now = (
-            time.process_time()
-        )  # on a busy machine the clock on the wall goes on between steps, and not within a look
         self._steps += 1
+        if not self._before and self._steps < self._next:
+            return
+        now = time.process_time()  # the clock on the wall goes on between steps of a busy machine, and not in a look
         if self._before:
             usual = (self._last - self._began - self.spent) / max(1, self._steps - 1)
             self.spent += max(0.0, now - self._last - usual)  # the step took longer, as its activations were seen
             self._look(trainer)
         elif not self._due(now - self._began):
-            self._last = now
             return
         else:
             self._prepare(trainer)
@@ -127,9 +127,14 @@ class Doctor(Observer):
                 self._warn(trainer, finding)
 
     def _due(self, elapsed: float) -> bool:
-        """Whether another look fits into the share of the time; before the first, one is taken to cost a step."""
+        """Whether another look fits into the share of the time; before the first, one is taken to cost a step.
+
+        If not, it is asked again at the step by which it will fit: the clock itself costs of a short step.
+        """
         each = self._cost if self.looks else elapsed / self._steps
-        return self.spent + 2 * each <= self.share * elapsed
+        spent, allowed = self.spent + 2 * each, self.share * elapsed
+        self._next = self._steps * spent / allowed if allowed else math.inf
+        return spent <= allowed
 
     def _prepare(self, trainer: Trainer) -> None:
         """Keep the weights, and have the activations of the next step seen."""

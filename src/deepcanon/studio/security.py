@@ -30,7 +30,7 @@ PAGE_POLICY = "; ".join(
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        "img-src 'self' data: blob:",
+        "img-src 'self' data:",
         "connect-src 'self'",
         "frame-src 'self'",
         "frame-ancestors 'none'",

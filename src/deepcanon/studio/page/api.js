@@ -53,9 +53,16 @@ export async function post(path, body = {}, options = {}) {
   return (await ask(path, sent)).json();
 }
 
-// A picture as an address that an <img> can show: images cannot send a token. Free it by URL.revokeObjectURL.
+// A picture as a data: address that an <img> can show: images cannot send a token. Nothing has to be freed: an object
+// URL that is freed while its image has not begun to load, as when a view is left, is an error in the console.
 export async function picture(path, parameters) {
-  return URL.createObjectURL(await (await ask(address(path, parameters))).blob());
+  const blob = await (await ask(address(path, parameters))).blob();
+  return new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result);
+    reader.onerror = () => failed(reader.error);
+    reader.readAsDataURL(blob);
+  });
 }
 
 // Server-sent events by fetch, since EventSource cannot send a token; returns a function that ends the stream.

@@ -58,8 +58,6 @@ export async function saveHtml(view, name) {
     image.className = `${canvas.className} drawn`;
     copied[n].replaceWith(image);
   });
-  const shown = [...view.querySelectorAll("img")], again = [...copy.querySelectorAll("img:not(.drawn)")];
-  again.forEach((image, n) => { if (shown[n].src.startsWith("blob:")) image.src = dataAddress(shown[n]); });
   for (const tool of copy.querySelectorAll("button, input, select, textarea, form, iframe, script, .tools, .live-only")) tool.remove();
   for (const link of copy.querySelectorAll("a")) link.replaceWith(...link.childNodes);
   const sheets = [...document.querySelectorAll("link[rel=stylesheet]")].map(async (link) => (await fetch(link.href)).text());
@@ -80,14 +78,6 @@ export async function saveHtml(view, name) {
   // The style is put in as text: as an element it would be inline style here, which the policy of this page refuses.
   const text = page.documentElement.outerHTML.replace("</head>", () => `<style>${style}</style></head>`);
   download(fileName(name, "html"), new Blob([`<!doctype html>\n${text}`], { type: "text/html" }));
-}
-
-// An image as it is shown: its own address lives no longer than this page, whose policy lets no script read it.
-function dataAddress(image) {
-  const sheet = h("canvas", { width: image.naturalWidth, height: image.naturalHeight });
-  if (!sheet.width || !sheet.height) return "data:,";
-  sheet.getContext("2d").drawImage(image, 0, 0, sheet.width, sheet.height);
-  return sheet.toDataURL("image/png");
 }
 
 // The button that every view has.

@@ -48,5 +48,5 @@ export function film(run, films, state, go) {
   fill(made.tools, names.length > 1 ? choice("Show", names.map((each) => [each, each.replaceAll("_", " ")]), name, (value) => go({ film: value, frame: null })) : null);
   fill(made.room, h("figure", { class: "plot film" }, image, h("div", { class: "film-tools live-only" }, play, slider), words));
   show();
-  return { node: made.node, end: () => { stop(); for (const each of frames.values()) each.then(URL.revokeObjectURL, () => {}); } };
+  return { node: made.node, end: stop };
 }

@@ -30,7 +30,6 @@ export async function mount(root, state, go) {
   const always = () => { awaited = false; stop(); jobs.end(); };
   if (!chosen) { fill(room, h("p", { class: "card note" }, "There is no comparison in this folder yet: start one below. It trains models on the same data with the same seeds, and says which fits best.")); return always; }
   if (chosen.error) { fill(room, h("p", { class: "refusal" }, chosen.error)); return always; }
-  const addresses = [];
   let shown = "", last = 0, timer = null, ended = false;
 
   async function load(first) {
@@ -40,8 +39,7 @@ export async function mount(root, state, go) {
     const content = JSON.stringify(found);
     if (ended || content === shown) return found.status;
     shown = content;
-    addresses.splice(0).forEach((each) => each.then(URL.revokeObjectURL, () => {}));
-    fill(room, page(found, chosen.id, addresses));
+    fill(room, page(found, chosen.id));
     return found.status;
   }
 
@@ -51,10 +49,10 @@ export async function mount(root, state, go) {
     timer = setTimeout(async () => { timer = null; try { status = await load(); } catch (error) { console.warn(error.message); } }, Math.max(0, EVERY - (Date.now() - last)));
   };
   const ends = [listen("runs", again), listen("jobs", again), always];
-  return () => { ended = true; clearTimeout(timer); ends.forEach((end) => end()); addresses.forEach((each) => each.then(URL.revokeObjectURL, () => {})); };
+  return () => { ended = true; clearTimeout(timer); ends.forEach((end) => end()); };
 }
 
-function page(found, id, addresses) {
+function page(found, id) {
   const under = found.status !== "finished";
   const progress = found.planned ? `${found.done} of ${found.planned} trainings measured` : `${found.done} trainings measured`;
   const facts = [found.data, `${found.kind}, ${found.shape.join("×")}`, Object.entries(found.counts).map(([split, count]) => `${number(count)} ${split}`).join(", "), `${found.seeds} ${found.seeds === 1 ? "seed" : "seeds"}`,
@@ -64,7 +62,7 @@ function page(found, id, addresses) {
       under ? h("p", { class: "under-way" }, h("b", {}, "Under way: "), progress, found.training.length ? `; ${found.training.map((each) => each.run.split("/")[0]).join(", ")} begun` : "", found.planned ? h("progress", { max: found.planned, value: found.done, "aria-label": progress }) : null) : null,
       found.says.length ? h("ul", { class: "says" }, found.says.map((sentence) => h("li", {}, sentence))) : h("p", { class: "note" }, "Nothing is measured yet."),
       found.report ? reporting(id) : null),
-    found.sections.map((section) => h("section", { class: "card" }, h("h2", {}, section.title, " ", h("small", { class: "note" }, `on ${section.data}`)), ladder(section.ladder), tableOf(section), section.remarks.length ? h("ul", { class: "says note" }, section.remarks.map((each) => h("li", {}, each))) : null, gallery(section, id, found, addresses))),
+    found.sections.map((section) => h("section", { class: "card" }, h("h2", {}, section.title, " ", h("small", { class: "note" }, `on ${section.data}`)), ladder(section.ladder), tableOf(section), section.remarks.length ? h("ul", { class: "says note" }, section.remarks.map((each) => h("li", {}, each))) : null, gallery(section, id, found))),
     Object.keys(found.failures).length ? h("section", { class: "card" }, h("h2", {}, "Not trained"), h("dl", { class: "skipped" }, Object.entries(found.failures).map(([label, reasons]) => [h("dt", {}, label), h("dd", { class: "note" }, reasons.join(" "))]))) : null,
   ];
 }
@@ -84,15 +82,13 @@ function tableOf(section) {
       behind ? h("td", { class: "numeric" }, row.behind ? [row.behind.text, h("small", { class: "in-line" }, row.behind.interval)] : "") : null, order.map((n) => cell(row, n)))))));
 }
 
-function gallery(section, id, found, addresses) {
+function gallery(section, id, found) {
   const before = found.sections.slice(0, found.sections.indexOf(section)).reduce((sum, each) => sum + each.rows.filter((row) => row.samples).length, 0);
   const drawn = section.rows.filter((row) => row.samples);
   if (!drawn.length) return null;
   return [h("h3", {}, "Samples of the first seed"), h("div", { class: "sampled" }, drawn.map((row, n) => {
     const image = h("img", { alt: `samples of ${row.label}`, loading: "lazy" });
-    const address = picture(`/api/comparisons/${id}/samples/${before + n}`);
-    addresses.push(address);
-    address.then((source) => { image.src = source; }, () => {});
+    picture(`/api/comparisons/${id}/samples/${before + n}`).then((source) => { image.src = source; }, () => {});
     return h("figure", { class: "tile" }, image, h("figcaption", {}, row.label));
   }))];
 }

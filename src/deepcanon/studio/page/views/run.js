@@ -15,7 +15,7 @@ const MOST = 24;  // curves at once
 export async function mount(root, state, go) {
   const { id } = state;
   let run = await get(`/api/runs/${encodeURIComponent(id)}`), timer = null, ended = false;
-  const plots = new Map(), images = [];
+  const plots = new Map();
   const head = h("div", { class: "top" }), facts = h("div", { class: "card" }), grid = h("div", { class: "plots" });
   const tables = h("div", { class: "columns" }), gallery = h("div", { class: "gallery" });
   const find = h("input", { type: "search", placeholder: "find curves by name", "aria-label": "Find curves by name", value: state.find ?? "", oninput: () => { go({ find: find.value }, { quiet: true }); drawCurves(); } });
@@ -82,10 +82,8 @@ export async function mount(root, state, go) {
   }
 
   async function drawPictures() {
-    for (const address of images.splice(0)) URL.revokeObjectURL(address);
     const shown = await Promise.all(run.pictures.map(async (name, n) => {
       const address = await picture(`/api/runs/${id}/pictures/${n}`);
-      images.push(address);
       return h("figure", { class: "card" }, h("img", { src: address, alt: name, loading: "lazy" }), h("figcaption", {}, name.replace(/\.\w+$/, "").replaceAll(/[-_]/g, " ")));
     }));
     if (!ended) fill(gallery, shown);
@@ -108,5 +106,5 @@ export async function mount(root, state, go) {
       if (before.pictures.length !== run.pictures.length) await drawPictures();
     }, 400);
   });
-  return () => { ended = true; clearTimeout(timer); stop(); for (const plot of plots.values()) plot.end(); for (const address of images) URL.revokeObjectURL(address); };
+  return () => { ended = true; clearTimeout(timer); stop(); for (const plot of plots.values()) plot.end(); };
 }
