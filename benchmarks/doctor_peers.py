@@ -1,6 +1,7 @@
 """Other checkers of trainings on the doctor's cases of plain PyTorch, for ``python benchmarks/doctor.py --part peers``.
 
-    pip install --no-deps neural_net_checklist cockpit-for-pytorch backpack-for-pytorch json-tricks seaborn skorch
+    pip install --no-deps neural_net_checklist cockpit-for-pytorch backpack-for-pytorch json-tricks seaborn skorch \\
+        einops unfoldNd
     pip install --target old 'setuptools<80' && PYTHONPATH=old ...  # of which cockpit imports pkg_resources
 
 neural_net_checklist names torchvision among its needs and does not import it. Of the three only the checklist judges:

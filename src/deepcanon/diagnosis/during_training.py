@@ -34,7 +34,7 @@ from deepcanon.train.progress import say
 if TYPE_CHECKING:
     from deepcanon.train.trainer import Trainer
 
-SHARE = 0.015
+SHARE = 0.012
 """The share of the time of the training that looking may take, of the two percent that are promised."""
 LOOKS = 5
 """After so many looks a symptom counts."""

@@ -1,8 +1,8 @@
 """Gradient clipping: it cuts off spikes, not every gradient.
 
-Measured: the norm of the gradient when backward ends and when the optimizer steps; of our models the setting ``clip``.
-Suspected where less than a hundredth is left at the median step; named only if a copy whose gradients keep their size
-gains, with its rate or ten times that, for two seeds.
+Measured: the norm of the gradient when backward ends and when the optimizer steps; of our models the setting ``clip``,
+if it is below 1. Suspected where less than a hundredth is left at the median step; named only if a copy whose gradients
+keep their size gains, with its rate or ten times that, for two seeds.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from deepcanon.diagnosis.watching import watched
 STAGE, PLACE = "optimizer", 15
 
 LEFT, STEPS = 0.01, 10
+WIDE = 1.0
+"""A limit that clips nothing in most healthy trainings, and that is advised."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -68,6 +70,8 @@ def _left_by_setting(patient: Patient) -> float:
     from deepcanon.train.settings import clipping
 
     kind, limit = clipping(patient.settings) or ("norm", 1.0)  # type: ignore[arg-type]
+    if limit >= WIDE:
+        raise Skip(f"gradients may be as large as {limit:g}: why they are far larger is another question")
     model = patient.twin()
     loss = patient.loss(model, patient.batch(int(patient.settings["batch_size"])))
     gradients = torch.autograd.grad(loss, [p for p in model.parameters() if p.requires_grad], allow_unused=True)
