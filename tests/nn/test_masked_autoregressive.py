@@ -64,11 +64,12 @@ def test_a_second_derivative_of_the_inverse_is_refused_rather_than_wrong() -> No
         torch.autograd.grad(step.inverse(z).sum(), z, create_graph=True)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("hidden", "context", "backwards"), FORMS)
 def test_the_fused_step_has_the_gradients_of_autograd_the_second_too(
-    hidden: tuple[int, ...], context: int, backwards: bool
+    kind: Any, hidden: tuple[int, ...], context: int, backwards: bool
 ) -> None:
-    step, x, told = strong(MaskedAutoregressive, hidden, context, backwards)
+    step, x, told = strong(kind, hidden, context, backwards)
     assert can_fuse(x)
     inputs = (x, *told, *step.parameters())
 
@@ -81,8 +82,9 @@ def test_the_fused_step_has_the_gradients_of_autograd_the_second_too(
     torch.testing.assert_close(forward(x, *told), (z, log_scale.sum(-1)))
 
 
-def test_gradients_reach_parameters_that_are_put_in_place_of_its_own() -> None:
-    step, x, _ = strong(MaskedAutoregressive, (12, 12), 0, False)
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_reach_parameters_that_are_put_in_place_of_its_own(kind: Any) -> None:
+    step, x, _ = strong(kind, (12, 12), 0, False)
     given = {name: value.detach().clone().requires_grad_() for name, value in step.named_parameters()}
     total = torch.func.functional_call(step, given, (x,))[0].square().sum()
     once, twice = (

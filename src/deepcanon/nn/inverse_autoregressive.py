@@ -33,7 +33,6 @@ class InverseAutoregressive(MaskedAutoregressive):
     """
 
     activation = staticmethod(elu)
-    fused = False
 
     @torch.no_grad()
     def _initialize(self) -> None:
@@ -44,3 +43,13 @@ class InverseAutoregressive(MaskedAutoregressive):
     def _log_scale_and_shift(self, outputs: Tensor, dim: int = -1) -> tuple[Tensor, Tensor]:
         towards, logits = outputs.chunk(2, dim)
         return logsigmoid(logits), (-logits).sigmoid() * towards
+
+    def _activation_backward(self, gradient: Tensor, activated: Tensor) -> Tensor:
+        before: Tensor = torch.ops.aten.elu_backward(gradient, 1, 1, 1, True, activated)
+        return before
+
+    def _outputs_backward(self, outputs: Tensor, log_scale: Tensor, of_log_scale: Tensor, of_shift: Tensor) -> Tensor:
+        towards = outputs[..., : self.features]
+        closed = -log_scale.expm1()  # 1 - sigma, the derivative of log sigma by its logit
+        of_logits = torch.addcmul(of_log_scale, log_scale.exp() * towards, of_shift, value=-1) * closed
+        return torch.cat([closed * of_shift, of_logits], -1)

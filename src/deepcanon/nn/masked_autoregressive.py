@@ -41,8 +41,6 @@ class MaskedAutoregressive(Transform):
     """
 
     activation: Callable[[Tensor], Tensor] = staticmethod(relu)
-    fused = True
-    """Whether the gradient of a step may be computed in one piece; a class with other formulas says no."""
 
     def __init__(
         self, features: int, context: int = 0, hidden: tuple[int, ...] = (64,), *, backwards: bool = False
@@ -78,7 +76,7 @@ class MaskedAutoregressive(Transform):
             self.output.weight.mul_(0.1)  # a linear step only had to unlearn a larger start
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
-        if self.fused and can_fuse(x):
+        if can_fuse(x):
             fused: Mapped = _Moved.apply(self, x, context, *self.parameters())  # type: ignore[no-untyped-call]
             return fused
         z, log_scale = self.moved(x, context)
@@ -108,6 +106,15 @@ class MaskedAutoregressive(Transform):
         """The log-scales and the shifts by the outputs of the network, two for each value along ``dim``."""
         log_scale, shift = outputs.chunk(2, dim)
         return LIMIT * (log_scale / LIMIT).tanh(), shift
+
+    def _activation_backward(self, gradient: Tensor, activated: Tensor) -> Tensor:
+        """The gradient before the activation, by that after it and its value."""
+        before: Tensor = torch.ops.aten.threshold_backward(gradient, activated, 0)
+        return before
+
+    def _outputs_backward(self, outputs: Tensor, log_scale: Tensor, of_log_scale: Tensor, of_shift: Tensor) -> Tensor:
+        """The gradient of the network's outputs, by those of the log-scales and the shifts that follow from them."""
+        return torch.cat([torch.ops.aten.tanh_backward(of_log_scale, log_scale / LIMIT), of_shift], -1)
 
     def _solved(self, z: Tensor, context: Tensor | None) -> Tensor:
         """The x that is mapped to z, value by value; values are rows here, so that those at hand lie together."""
@@ -167,36 +174,36 @@ class _Moved(torch.autograd.Function):
         h = x if context is None else torch.cat([context, x], -1)
         inputs = [h]
         for weight, bias in zip(weights[:-1], parameters[1:-1:2], strict=True):
-            h = torch.addmm(bias, h, weight.T).relu_()
+            h = step.activation(torch.addmm(bias, h, weight.T))
             inputs.append(h)
-        log_scale, shift = torch.addmm(parameters[-1], h, weights[-1].T).chunk(2, -1)
-        bend = (log_scale / LIMIT).tanh_()
-        scale = (LIMIT * bend).exp_()
+        outputs = torch.addmm(parameters[-1], h, weights[-1].T)
+        log_scale, shift = step._log_scale_and_shift(outputs)
+        scale = log_scale.exp()
         ctx.step, ctx.masks, ctx.count = step, masks, len(masks)
-        ctx.save_for_backward(x, context, bend, scale, *inputs, *weights, *parameters)
-        return torch.addcmul(shift, x, scale), LIMIT * bend.sum(-1)
+        ctx.save_for_backward(x, context, outputs, log_scale, scale, *inputs, *weights, *parameters)
+        return torch.addcmul(shift, x, scale), log_scale.sum(-1)
 
     @staticmethod
     def backward(ctx: Any, of_z: Tensor, of_log_det: Tensor) -> Any:
-        x, context, bend, scale, *rest = ctx.saved_tensors
+        x, context, outputs, log_scale, scale, *rest = ctx.saved_tensors
         inputs, weights, parameters = rest[: ctx.count], rest[ctx.count : 2 * ctx.count], rest[2 * ctx.count :]
         if torch.is_grad_enabled():  # where a second derivative follows, by autograd
             names = (f"step.{name}" for name, _ in ctx.step.named_parameters())
             given = dict(zip(names, parameters, strict=True))  # which need not be the step's own
-            z, log_scale = torch.func.functional_call(_Plain(ctx.step), given, (x, context))
+            z, scales = torch.func.functional_call(_Plain(ctx.step), given, (x, context))
             wanted = [x, *(() if context is None else (context,)), *parameters]
             of_x, *found = torch.autograd.grad(
-                (z, log_scale.sum(-1)), wanted, (of_z, of_log_det), create_graph=True, allow_unused=True
+                (z, scales.sum(-1)), wanted, (of_z, of_log_det), create_graph=True, allow_unused=True
             )
             return None, of_x, *(() if context is not None else (None,)), *found
         of_log_scale = torch.addcmul(of_log_det.unsqueeze(-1), of_z * x, scale)
-        gradient = torch.cat([torch.ops.aten.tanh_backward(of_log_scale, bend), of_z], -1)
+        gradient = ctx.step._outputs_backward(outputs, log_scale, of_log_scale, of_z)
         found = []
         for place in reversed(range(ctx.count)):
             found += [gradient.sum(0), (gradient.T @ inputs[place]).mul_(ctx.masks[place])]
             gradient = gradient @ weights[place]
             if place:
-                gradient = torch.ops.aten.threshold_backward(gradient, inputs[place], 0)
+                gradient = ctx.step._activation_backward(gradient, inputs[place])
         known = gradient.shape[-1] - x.shape[-1]
         of_x = torch.addcmul(gradient[..., known:], of_z, scale)
         return None, of_x, None if context is None else gradient[..., :known], *reversed(found)
