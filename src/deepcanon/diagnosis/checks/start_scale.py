@@ -49,7 +49,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if not high and of_usual_scale(patient):
         return  # weights drawn anew would be the same
     if not high and sum(parameter.ndim >= 2 for parameter in patient.twin().parameters()) == 1:
-        return  # one layer learns from any start: weights drawn anew are ahead by chance where the rate is too low
+        return  # one layer learns from any start: weights drawn anew are ahead by luck where the rate is too low
     found = compare(patient, FRESH)
     if not helps(patient, found) and (not ails(patient) or helps(patient, compare(patient, times(0.1)))):
         return  # it is the rate that another check names
