@@ -145,6 +145,7 @@ def page_of(browser: Browser) -> Iterator[Callable[..., Page]]:
 def settled(page: Page) -> None:
     """Wait until the view has all that it has asked for: nothing on the page says that it is busy."""
     page.locator("#main:not(:has([aria-busy]))").wait_for(state="attached")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # pictures fit then
 
 
 def own(address: str, served: Served) -> bool:
