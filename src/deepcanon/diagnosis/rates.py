@@ -57,14 +57,17 @@ def range_test(patient: Patient, around: float) -> dict[str, Any]:
 
 
 def update_ratio(patient: Patient, steps: int = 5, change: Change = UNCHANGED) -> float | None:
-    """How far one step moves a weight matrix, by its norm: the median over the matrices."""
+    """How far one step moves a weight matrix that is trained, by its norm: the median over the matrices."""
     course = patient.train(steps, change=change)
     before = dict(patient.model.named_parameters())
+    groups = [] if patient.optimizer is None else patient.optimizer.param_groups
+    held = {id(p) for group in groups for p in group["params"]}
     ratios = []
     for name, after in course.model.named_parameters():
         start = before[name].detach()
         size = float(start.norm())
-        if after.requires_grad and after.ndim >= 2 and size > 0:
+        trained = after.requires_grad and (not held or id(before[name]) in held)
+        if trained and after.ndim >= 2 and size > 0:
             ratios.append(float((after.detach() - start).norm()) / size / steps)
     return statistics.median(ratios) if ratios else None
 

@@ -29,6 +29,15 @@ def test_an_optimizer_without_the_layers_that_matter_is_named() -> None:
     assert causes("frozen_layers", model, optimizer=adam(model)) == []
 
 
+def test_layers_left_out_are_named_although_all_would_need_a_higher_rate() -> None:
+    model = net(hidden=4, layers=3)
+    last = torch.optim.SGD(model[-1].parameters(), lr=0.01)
+    assert causes("frozen_layers", model, optimizer=last, steps=150) == ["parameters not in the optimizer"]
+    linear = nn.Linear(10, 3)
+    low = torch.optim.SGD([linear.weight], lr=1e-3)  # nothing but the rate is missing
+    assert causes("frozen_layers", linear, optimizer=low, steps=150) == []
+
+
 @pytest.mark.slow
 def test_settings_that_freeze_what_must_learn_are_named_and_those_of_a_first_layer_are_fine() -> None:
     found = report_of("frozen_layers", "mlp:hidden=4/4", "digits", steps=300, freeze="*weight*")

@@ -1,8 +1,9 @@
 """Frozen layers: what is left to train suffices.
 
 Measured, where a training is stuck: whether parameters are frozen or left out of the optimizer. Named only if a copy
-that trains all of them gains, for two seeds. Layers that are frozen on purpose, as those of a pretrained network, are
-fine while the rest learns.
+that trains all of them gains, for two seeds, at the same rate or, where what is left learns at neither, at one ten or
+a hundred times higher. Layers that are frozen on purpose, as those of a pretrained network, are fine while the rest
+learns.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ STAGE, PLACE = "start", 5
 WEAK = 0.7
 """A training that leaves less than this share of the constant answer's loss has enough to train."""
 
+RATES = (1.0, 10.0, 100.0)
+"""All parameters may need a higher rate than the training's own, too, to show what the others were missed for."""
+
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     held = _held(patient)
@@ -31,15 +35,22 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(frozen=len(fixed))
     if not fixed:
         return
-    course = patient.reference
-    if patient.baseline is None or (course.finite and course.last < WEAK * patient.baseline):
+    if patient.baseline is None or _suffices(patient):
         return
     if patient.by_turns:
         settings = {"freeze": ()} if patient.settings["freeze"] else {}
         found = compare(patient, Change("with all parameters trained", on_model=_all_in_one, settings=settings))
+        gains = helps(patient, found)
     else:
-        found = compare(patient, Change("with all parameters trained"), by=_thawed(patient))
-    if helps(patient, found):
+        for rate in RATES:
+            here = patient if rate == 1 else _hastened(patient, rate)
+            if rate != 1 and _suffices(here):
+                return  # it is the rate that another check names
+            found = compare(here, Change("with all parameters trained"), by=_thawed(here))
+            gains = helps(here, found)
+            if gains:
+                break
+    if gains:
         left_out = [name for name, p in patient.model.named_parameters() if p.requires_grad and id(p) not in held]
         forgotten = len(left_out) == len(fixed) and not (patient.by_turns and patient.settings["freeze"])
         yield Diagnosis(
@@ -49,6 +60,20 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             where=fixed[0],
             confirmed_by="a copy that trains all parameters gains, for two seeds",
         )
+
+
+def _suffices(patient: Patient) -> bool:
+    """Whether what is trained learns."""
+    course = patient.reference
+    return patient.baseline is not None and course.finite and course.last < WEAK * patient.baseline
+
+
+def _hastened(patient: Patient, rate: float) -> Patient:
+    """The same training at a higher rate."""
+    model, optimizer = patient.twins()
+    for group in optimizer.param_groups:
+        group["lr"] *= rate
+    return replace(patient, model=model, optimizer=optimizer)
 
 
 def _held(patient: Patient) -> set[int]:
@@ -80,5 +105,5 @@ def _thawed(patient: Patient) -> Patient:
         parameter.requires_grad_(parameter.is_floating_point())
     others = [p for p in model.parameters() if id(p) not in held and p.requires_grad]
     if others:
-        optimizer.add_param_group({"params": others})
+        optimizer.add_param_group({"params": others, "lr": optimizer.param_groups[0]["lr"]})
     return replace(patient, model=model, optimizer=optimizer)
