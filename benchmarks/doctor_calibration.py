@@ -7,8 +7,9 @@ The first command trains (each model from each seed, with a limit of steps and s
 training; what is there already is not trained again, so that several processes may work on one file, and ``--part 1/4``
 takes a quarter. The second writes
 ``src/deepcanon/diagnosis/thresholds.json``, which the doctor's thresholds are read from: of each statistic the lowest
-and the highest value in a healthy training, quantiles, and which training they are of. Unusual but sound
-settings (``UNUSUAL``) are trained like the recipes.
+and the highest value in healthy trainings, quantiles, and which training they are of. A finding before or after a
+training must hold for two seeds, so that there a training counts with its median over the seeds; while one runs there
+is one seed, and every training counts. Unusual but sound settings (``UNUSUAL``) are trained like the recipes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import copy
 import inspect
 import json
 import math
+import statistics
 import sys
 import time
 import warnings
@@ -87,6 +89,10 @@ def cases(seeds: list[int]) -> Iterator[tuple[str, str | None, dict[str, Any], i
             yield entry.name, None, {}, seed
         for model, data, settings in UNUSUAL:
             yield model, data, settings, seed
+
+
+REPAIRED = ("learning_rate",)
+"""Checks whose range only says when a repair is tried, which judges: it is kept narrower than that of all trainings."""
 
 
 class Unlimited(thresholds.Limit):
@@ -160,14 +166,16 @@ def write(records: list[dict[str, Any]], named: list[str] | None) -> None:
     """Write the thresholds of these checks: of each statistic what healthy trainings have shown; the others stay."""
     table = json.loads(THRESHOLDS.read_text())
     latest = {(record["case"], check): numbers for record in records for check, numbers in record["numbers"].items()}
-    found: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
     for (case, check), numbers in latest.items():
-        if named is not None and check not in (*named, "during_training"):
+        if check in REPAIRED or (named is not None and check not in (*named, "during_training")):
             continue
+        words = " ".join(case.split())
+        training = words if check == "during_training" else words.rpartition(" seed ")[0]
         for name, value in numbers.items():
-            found.setdefault((check, name), []).append((float(value), " ".join(case.split())))
-    for (check, name), values in sorted(found.items()):
-        values.sort()
+            found.setdefault((check, name), {}).setdefault(training, []).append(float(value))
+    for (check, name), by_training in sorted(found.items()):
+        values = sorted((statistics.median(each), training) for training, each in by_training.items())
         ordered = [value for value, _ in values]
         old = table.get(check, {}).get(name, {})
         table.setdefault(check, {})[name] = {
@@ -175,7 +183,7 @@ def write(records: list[dict[str, Any]], named: list[str] | None) -> None:
             "quantiles": {f"{q:g}": _round(ordered[round(q * (len(ordered) - 1))]) for q in (0.05, 0.5, 0.95)},
             "lowest": values[0][1],
             "highest": values[-1][1],
-            "runs": len(ordered),
+            "runs": sum(map(len, by_training.values())),
             **({"share": True} if old.get("share") else {}),
         }
     THRESHOLDS.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")

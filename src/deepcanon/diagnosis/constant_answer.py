@@ -119,12 +119,16 @@ def _reconstruction(model: Model, patient: Patient) -> float | None:  # type: ig
 def _answers(y: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
     """Constant answers of this shape for one example."""
     if not y.is_floating_point():
-        if not shape or int(y.min()) < 0:
+        y = y[y >= 0]  # the others are left out of the loss
+        if not shape or not y.numel():
             return [torch.zeros(shape)]
-        shares = torch.bincount(y.flatten(), minlength=shape[0])[: shape[0]].double() / y.numel()
-        widened = shares.reshape(-1, *[1] * (len(shape) - 1))
-        mean = y.double().mean()
-        return [widened.clamp_min(1e-6).log(), widened, torch.full(shape, float(mean)), torch.zeros(shape)]
+        found = [torch.full(shape, float(y.double().mean())), torch.zeros(shape)]
+        for axis in {0, len(shape) - 1}:  # the classes come first, or of each position last
+            if int(y.max()) < shape[axis]:
+                shares = torch.bincount(y.flatten(), minlength=shape[axis]).double() / y.numel()
+                shares = shares.reshape(-1, *[1] * (len(shape) - 1 - axis)).expand(shape)
+                found += [shares.clamp_min(1e-6).log(), shares]
+        return found
     mean = y.double().mean(0)
     if mean.shape != shape:
         mean = y.double().mean().expand(shape)

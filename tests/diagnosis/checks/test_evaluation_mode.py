@@ -65,3 +65,21 @@ def test_deviations_over_the_batch_are_seen_although_one_example_has_none() -> N
             return out
 
     assert causes("evaluation_mode", Scaled()) == ["examples mix within a batch"]
+
+
+def test_a_state_that_is_kept_from_batch_to_batch_is_seen() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self, keeps: bool) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.cell, self.head, self.keeps = nn.GRUCell(10, 8), nn.Linear(8, 3), keeps
+            self.state: Tensor | None = None
+
+        def forward(self, x: Tensor) -> Tensor:
+            before = self.state if self.keeps and self.state is not None and len(self.state) == len(x) else None
+            self.state = self.cell(x, before).detach()
+            out: Tensor = self.head(self.cell(x, before))
+            return out
+
+    assert causes("evaluation_mode", Recurrent(keeps=True)) == ["state kept between batches"]
+    assert causes("evaluation_mode", Recurrent(keeps=False)) == []

@@ -20,3 +20,19 @@ def test_an_infinite_target_is_seen_and_large_values_are_not() -> None:
     assert causes("finite_values", net(1), (X, 1e30 * y), loss=nn.MSELoss()) == []
     y[3] = torch.inf
     assert causes("finite_values", net(1), (X, y), loss=nn.MSELoss()) == ["non-finite targets"]
+
+
+def test_values_that_a_module_masks_are_missing_by_design() -> None:
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.net(torch.nan_to_num(x))
+            return out
+
+    x = X.clone()
+    x[::3, 2] = torch.nan
+    assert causes("finite_values", Masked(), (x, CLASSES)) == []
+    assert causes("finite_values", net(), (x, CLASSES)) == ["non-finite inputs"]

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim import Optimizer
 
 from tests.diagnosis.checks.plain import CLASSES, X, causes, net
 
@@ -63,3 +66,19 @@ def test_any_error_of_the_first_step_is_a_fault() -> None:
             return out
 
     assert causes("first_step", Broken()) == ["the training step fails"]
+
+
+def test_a_step_that_changes_inputs_which_are_its_targets_is_seen() -> None:
+    def step(model: nn.Module, optimizer: Optimizer, x: Tensor, *, copied: bool) -> Tensor:
+        noisy = x.clone() if copied else x
+        noisy += 0.4 * torch.randn_like(x)
+        loss = functional.mse_loss(model(noisy), x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for copied, found in ((False, ["in-place fault"]), (True, [])):
+        one = partial(step, copied=copied)
+        assert causes("first_step", net(10), X, loss=None, step=one) == found
+        assert causes("seeds", net(10), X, loss=None, step=one) == []

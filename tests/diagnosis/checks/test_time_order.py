@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from datetime import date, timedelta
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from deepcanon.core import Labeled
 from deepcanon.data import Dataset
+from deepcanon.diagnosis.admission import admit
+from deepcanon.diagnosis.doctor import examine
 from deepcanon.diagnosis.health_report import Report
 from tests.diagnosis.checks.plain import TARGETS, X, report
 
@@ -61,3 +66,20 @@ def test_numbered_rows_without_an_order_are_fine() -> None:
     assert found.healthy
     assert not found.suspicions
     assert found.passed["time_order"]["time_column"] == 0
+
+
+def test_a_file_with_dates_that_is_split_at_random_leaks_where_the_past_alone_tells_little(tmp_path: Path) -> None:
+    start = date(2020, 1, 1)
+    random = torch.Generator().manual_seed(1)
+    walk, noise = torch.randn(COUNT, generator=random).cumsum(0), torch.randn(COUNT, generator=random)
+    for name, values in (("walk", walk), ("noise", noise)):
+        rows = [f"{start + timedelta(i)},{float(noise[-i]):.3f},{float(v):.3f}" for i, v in enumerate(values)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["day,other,load", *rows]) + "\n")
+
+    def found(name: str, **options: str) -> list[str]:
+        patient = admit("mlp", str(tmp_path / f"{name}.csv"), settings={"target": "load", **options})
+        return [each.cause for each in examine(patient, only=["time_order"])]
+
+    assert found("walk") == ["time leakage"]
+    assert found("walk", split_by="day") == []
+    assert found("noise") == []

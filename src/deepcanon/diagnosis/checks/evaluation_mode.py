@@ -2,7 +2,8 @@
 
 Measured in evaluation mode; exact. Twice the same batch: dropout that stays active gives two answers
 (``functional.dropout`` without ``training=self.training``). An example alone and in its batch: batch normalization by
-the statistics of the batch, or an operation over the wrong axis, gives two answers. Models of ours that draw by other
+the statistics of the batch, or an operation over the wrong axis, gives two answers. After one batch and after another:
+a state that a module of the user's keeps from batch to batch gives two answers. Models of ours that draw by other
 means than dropout (a sampled latent) are let pass, and modules where answers differ little. And the training step
 leaves the model in training mode.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from deepcanon.core import GraphBatch
+from deepcanon.core import AnyBatch, GraphBatch
 from deepcanon.diagnosis.anatomy import Operations
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip, evaluating
@@ -46,6 +47,15 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             other = patient.outputs(model, batch)
         if not isinstance(one, Tensor) or not one.is_floating_point() or one.ndim < 1:
             raise Skip("the outputs are not one tensor of numbers")
+        if patient.ours is None and _keeps_state(patient, batch):
+            yield Diagnosis(
+                cause="state kept between batches",
+                evidence={"examples": len(batch)},
+                advice="begin every batch with a new state: examples that are shuffled do not continue one another",
+                where="forward",
+                confirmed_by="exact: after one batch and after another, the same examples get two answers",
+            )
+            return
         if not _close(one, other):
             if any(_drops(args, kwargs) for name, args, kwargs in used.seen if name in DROPOUTS):
                 yield Diagnosis(
@@ -70,6 +80,18 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             return
         yield from _alone(patient, model, one, used)
     yield from _left_in_evaluation(patient)
+
+
+def _keeps_state(patient: Patient, batch: AnyBatch) -> bool:
+    """Whether answers depend on the batch before, by the same random numbers."""
+    answers = []
+    for seed in (1, 2):
+        model = patient.twin()
+        with evaluating(model):
+            seed_all(0)
+            patient.outputs(model, patient.batch(len(batch), seed))
+            answers.append(patient.outputs(model, batch))
+    return bool(answers[0].isfinite().all()) and not _close(*answers)
 
 
 def _drops(args: tuple[object, ...], kwargs: dict[str, object]) -> bool:

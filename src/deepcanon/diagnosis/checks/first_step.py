@@ -3,7 +3,8 @@
 Measured: two steps on a copy, with a batch as the training draws it; exact. An error of autograd is named by its cause:
 an operation in place that destroys what the backward pass needs, a loss without a graph, batch normalization of one
 example, a state that is carried over from step to step with its graph, shapes or data types that do not fit. A forward
-pass that changes its input in place would change the data set itself where a loader hands out views of it.
+pass that changes its input in place would change the data set itself where a loader hands out views of it; a step that
+does, where the inputs are the targets, too, changes what is to be learned.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         yield _named(str(error), type(error).__name__)
         return
     yield from _changed_input(patient)
+    yield from _changed_target(patient)
 
 
 def _changed_input(patient: Patient) -> Iterator[Diagnosis]:
@@ -76,6 +78,25 @@ def _changed_input(patient: Patient) -> Iterator[Diagnosis]:
             advice="work on a new tensor: x = x * a in place of x *= a",
             where="the forward pass changes its input",
             confirmed_by="exact: the input before and after a forward pass",
+        )
+
+
+def _changed_target(patient: Patient) -> Iterator[Diagnosis]:
+    """A step of the user's own that changes its inputs, where these are the targets, too."""
+    if patient.step is None or patient.optimizer is None or patient.train_split.labels is not None:
+        return
+    (model, optimizer), batch = patient.twins(), patient.batch(4)
+    if batch.x.layout != torch.strided:
+        return
+    before = batch.x.clone()
+    patient.call_step(model, optimizer, batch, 1)
+    if not torch.equal(torch.nan_to_num(before), torch.nan_to_num(batch.x)):
+        yield Diagnosis(
+            cause="in-place fault",
+            evidence={"largest_change": float((before - batch.x).abs().max())},
+            advice="work on a new tensor: x = x + a in place of x += a",
+            where="the step changes its inputs, which are its targets, too",
+            confirmed_by="exact: the batch before and after a step",
         )
 
 

@@ -2,7 +2,7 @@
 
 Measured, where a training with labels leaves more than half of the constant answer's loss: linear layers of one output
 in an ``nn.Sequential`` that are followed by one of more outputs. Named only if a copy in which that layer is as wide as
-the narrower of its neighbors leaves half of the loss at most, for two seeds. No threshold.
+the narrower of its neighbors, and 16 units at least, leaves half of the loss at most, for two seeds. No threshold.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from deepcanon.diagnosis.repair import compare, helps, learns_little
 from deepcanon.diagnosis.trial import Change
 
 STAGE, PLACE = "dynamics", 85
+
+WIDE = 16
+"""A wider layer has so many units at least, however few its neighbors have."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -56,14 +59,14 @@ def _narrow(model: nn.Module) -> Iterator[tuple[nn.Sequential, int, int]]:
 
 
 def _widened(patient: Patient) -> Patient:
-    """The same training of a copy whose narrow layers are as wide as the narrower of their neighbors."""
+    """The same training of a copy whose narrow layers are as wide as the narrower of their neighbors, or wider."""
     model, optimizer = copy.deepcopy((patient.model, patient.optimizer))
     assert optimizer is not None
     for container, one, other in list(_narrow(model)):
         first, second = container[one], container[other]
         assert isinstance(first, nn.Linear)
         assert isinstance(second, nn.Linear)
-        width = min(first.in_features, second.out_features)
+        width = max(WIDE, min(first.in_features, second.out_features))
         wider = (
             nn.Linear(first.in_features, width, first.bias is not None, dtype=first.weight.dtype),
             nn.Linear(width, second.out_features, second.bias is not None, dtype=second.weight.dtype),

@@ -4,7 +4,8 @@ Measured: for each feature the share of its variance that lies between the class
 nearest class mean; of real targets the squared correlation. Alarmed where a feature takes one tight value for each
 class (eta squared above 0.95 and accuracy above 0.98; of real targets a correlation that is exact to 1e-4) while no
 other feature comes near; a feature that is exactly one value for each class needs no comparison, nor do features of two
-values, one for each class, that mark its examples. A feature that a threshold divides well is
+values, one for each class, that mark its examples, nor a feature that has one value at every example of a class and at
+no other, as a date that is empty unless it has happened. A feature that a threshold divides well is
 informative, not a leak: its values scatter within the classes.
 """
 
@@ -23,6 +24,8 @@ STAGE, PLACE = "data", 50
 STOPS = False
 
 TIGHT, OTHERS, RIGHT, EXACT = 0.95, 0.75, 0.98, 0.9999
+MANY = 20
+"""In so many examples of a class, and of the others, one value is not equal by accident."""
 ROUNDING = 1e-9
 """What float32 may scatter around one value for each class, as a share of the variance."""
 
@@ -56,6 +59,17 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             confirmed_by="exact: each has one value for the examples of a class, and another for all others",
         )
         return
+    given = _given_away(rows, y) if patient.task != "targets" else None
+    if given is not None:
+        feature, value = given
+        yield Diagnosis(
+            cause="label leak",
+            evidence={"value": value, "examples": int((rows[:, feature] == value).sum())},
+            advice="leave this feature out, unless it is known before the label is",
+            where=f"feature {feature} gives the label away",
+            confirmed_by="exact: all examples of a class have this value, and no other has",
+        )
+        return
     exact = patient.task != "targets" and float(scores[best]) > 1 - ROUNDING
     if float(scores[best]) <= limit or (float(rest.max()) >= others and not exact):
         return
@@ -82,6 +96,20 @@ def _marks(rows: Tensor, y: Tensor) -> list[int]:
             return []
         found.append(int(exact.nonzero()[0]))
     return found
+
+
+def _given_away(rows: Tensor, y: Tensor) -> tuple[int, float] | None:
+    """A feature with a value that all examples of a class have and no other, and many of each; with its value."""
+    for label in range(int(y.max()) + 1):
+        inside = y == label
+        if min(int(inside.sum()), int((~inside).sum())) < MANY:
+            continue
+        value = rows[inside][0]
+        exact = ((rows == value) == inside.unsqueeze(1)).all(0)
+        if bool(exact.any()):
+            feature = int(exact.nonzero()[0])
+            return feature, float(value[feature])
+    return None
 
 
 def _correlations(rows: Tensor, y: Tensor) -> Tensor:

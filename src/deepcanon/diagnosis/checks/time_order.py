@@ -7,7 +7,8 @@ splits, or rises from each row to the next. With such a column a target of the f
 without one, the order of the rows is taken for that of time, and it is a suspicion. Held-out targets, more than half of
 them, among the inputs of training rows are a fault either way: windows of a series that were split at random. A split
 across time is a suspicion where the nearest training row in time tells the target of a held-out one (more than half of
-what is above chance): the score says how well gaps are filled in, not how well the future is predicted. Targets that
+what is above chance): the score says how well gaps are filled in, not how well the future is predicted; of a file with
+a column of dates a fault, if the last row before a date tells far less of the rows after it. Targets that
 were scaled apart from the feature that holds them are found as well: it is a multiple of the target so many rows later,
 and of none before. Kapoor and Narayanan, Leakage and the reproducibility crisis, 2023,
 https://doi.org/10.1016/j.patter.2023.100804.
@@ -53,7 +54,10 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             yield from _held_out_among_inputs(patient, rows, targets, name)
     if time is not None:
         for name, (other, targets) in others.items():
-            yield from _across_time(patient, (rows[:, time], y), (other[:, time], targets), name)
+            found = list(_across_time(patient, (rows[:, time], y), (other[:, time], targets), name))
+            yield from found
+            if any(each.grade == "fault" for each in found):
+                return  # the other splits were drawn in the same way
 
 
 def _time_column(splits: list[Tensor]) -> int | None:
@@ -137,18 +141,27 @@ def _across_time(
 ) -> Iterator[Diagnosis]:
     (when, y), (then, targets) = train, held
     among = float((then < when.max()).double().mean())
-    nearest = y[torch.cdist(then.unsqueeze(1), when.unsqueeze(1)).argmin(1)]
-    if patient.task == "targets":
-        told = 1 - float((nearest - targets).square().mean() / targets.var(correction=0).clamp_min(1e-300))
-    else:
-        chance = float((torch.unique(targets, return_counts=True)[1] / len(targets)).square().sum())
-        told = (float((nearest == targets).double().mean()) - chance) / max(1 - chance, 1e-9)
-    patient.note(**{f"{name}_before_the_end": among, f"{name}_told_by_nearest": told})
+    told = _told(patient, y[torch.cdist(then.unsqueeze(1), when.unsqueeze(1)).argmin(1)], targets)
+    ordered = y[when.argsort()]
+    cut = len(ordered) * 4 // 5
+    future = _told(patient, ordered[cut - 1].expand(len(ordered) - cut), ordered[cut:])
+    patient.note(**{f"{name}_before_the_end": among, f"{name}_told_by_nearest": told, f"{name}_future_told": future})
     if among > HALF and told > HALF:
+        columns = patient.data.preprocessing.get("columns", ())
+        dated = any(column.get("kind") == "date" for column in columns) and told - future > HALF
         yield Diagnosis(
             cause="time leakage",
             evidence={"before_the_last_training_row": among, "told_by_the_nearest_row": told},
             advice="split by time, if the future is to be predicted: train before a date, hold out what comes after",
             where=name,
-            grade="suspicion",
+            grade="fault" if dated else "suspicion",
+            confirmed_by="rows next in time tell the targets, and the last row of the past does not" if dated else "",
         )
+
+
+def _told(patient: Patient, answers: Tensor, targets: Tensor) -> float:
+    """What answers tell of targets: the share of their variance, or of what is above chance."""
+    if patient.task == "targets":
+        return 1 - float((answers - targets).square().mean() / targets.var(correction=0).clamp_min(1e-300))
+    chance = float((torch.unique(targets, return_counts=True)[1] / len(targets)).square().sum())
+    return (float((answers == targets).double().mean()) - chance) / max(1 - chance, 1e-9)

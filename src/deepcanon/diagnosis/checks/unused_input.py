@@ -3,7 +3,9 @@
 Measured: the outputs for different examples in a copy whose layers are drawn anew, so that a start at zero or dead
 units do not count, and their slope with respect to the inputs; exact. If the outputs are equal for every example and
 the slope is 0, the forward pass does not use its input, and only the shares of the classes can be learned. Outputs that
-are equal but for a slope, however small, come of many squashing layers, which is another fault.
+are equal but for a slope, however small, come of many squashing layers, which is another fault. Of sequences it is
+measured which time steps, and which tokens, have a slope in any example: where half of those that differ between
+examples have none, and the training learns little, the forward pass looks at the wrong ones.
 """
 
 from __future__ import annotations
@@ -17,11 +19,15 @@ from torch import Tensor, nn
 from deepcanon.core import AnyBatch, GraphBatch
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip, evaluating
+from deepcanon.diagnosis.repair import learns_little
 from deepcanon.diagnosis.repairs import drawn_anew
 
 STAGE, PLACE = "loss", 40
 
 ROUNDING = 1e-14
+
+HALF = 0.5
+"""Where so many time steps, or tokens, are not used, it is not on purpose, if little is learned."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -44,6 +50,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         spread = float((output - output[:1]).abs().max())
         patient.note(spread=spread)
         if spread > ROUNDING * float(output.abs().max()):
+            yield from _of_sequences(patient, model, batch)
             return
     if not bool(torch.isfinite(output).all()):
         raise Skip("the outputs are not finite")
@@ -58,8 +65,39 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     )
 
 
+def _of_sequences(patient: Patient, model: nn.Module, batch: AnyBatch) -> Iterator[Diagnosis]:
+    """Time steps, or tokens, that no output depends on, although they differ from example to example."""
+    tokens = not batch.x.is_floating_point()
+    if patient.ours is not None or patient.whole or batch.x.ndim != (2 if tokens else 3):
+        return
+    slopes = [slope for slope in _slopes(patient, model, batch) if slope.shape[:2] == batch.x.shape[:2]]
+    if not slopes:
+        return
+    used = torch.stack([slope.flatten(2).any(2) for slope in slopes]).any(0)  # (B, T)
+    differ = (batch.x != batch.x[:1]).flatten(2).any(2).any(0) if not tokens else (batch.x != batch.x[:1]).any(0)
+    unused = differ & ~used.any(0)
+    shares = {"time steps": float(unused.sum()) / max(1, int(differ.sum()))}
+    if tokens:
+        shares["tokens"] = 1 - len(torch.unique(batch.x[used])) / len(torch.unique(batch.x))
+    patient.note(**{f"unused_{name.replace(' ', '_')}": share for name, share in shares.items()})
+    name = max(shares, key=lambda each: shares[each])
+    if shares[name] >= HALF and bool(used.any()) and learns_little(patient):
+        yield Diagnosis(
+            cause="input not used",
+            evidence={"unused_share": shares[name]},
+            advice="look at the mask, and at which step of the sequence is read out",
+            where=f"most {name}",
+            confirmed_by=f"exact: no output has a slope at these {name}, also with weights drawn anew",
+        )
+
+
 def _has_slope(patient: Patient, model: nn.Module, batch: AnyBatch) -> bool:
     """Whether the outputs have a slope with respect to the inputs, or to what they are embedded as."""
+    return any(bool(slope.any()) for slope in _slopes(patient, model, batch))
+
+
+def _slopes(patient: Patient, model: nn.Module, batch: AnyBatch) -> list[Tensor]:
+    """The slopes of the outputs with respect to the inputs, or to what they are embedded as."""
     places: list[Tensor] = []
     hooks = [
         module.register_forward_hook(lambda _, inputs, output: places.append(output))
@@ -74,6 +112,6 @@ def _has_slope(patient: Patient, model: nn.Module, batch: AnyBatch) -> bool:
     for hook in hooks:
         hook.remove()
     if not places or not output.requires_grad:
-        return False
+        return []
     slopes = torch.autograd.grad(output.square().sum(), places, allow_unused=True)
-    return any(slope is not None and bool(slope.any()) for slope in slopes)
+    return [slope for slope in slopes if slope is not None]
