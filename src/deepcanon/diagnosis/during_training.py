@@ -276,7 +276,7 @@ def _kept(found: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def _terms(history: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """What the terms of the loss say of a family: the divergence of latents, and the loss of a discriminator.
 
-    A divergence alone is no one's latents': it is what an embedding is fitted by.
+    A divergence alone is not one of latents: an embedding is fitted by it.
     """
     recent = [record["terms"] for record in history if record["kind"] == "step" and len(record["terms"]) > 1][-KEPT:]
     found: dict[str, float] = {}

@@ -28,7 +28,7 @@ WIDTH, POINTS, FINER = 6.0, 200, 400
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
     if not _is_likelihood(patient):
-        raise Skip("its outputs are no log-likelihoods of one or two values")
+        raise Skip("it does not give a log-likelihood for each example of one or two values")
     coarse = [_integral(patient, seed, POINTS) for seed in (0, 1)]
     patient.note(integral=coarse[0])
     if min(coarse) <= MOST or min(_integral(patient, seed, FINER) for seed in (0, 1)) <= MOST:

@@ -5,7 +5,7 @@ units do not count, and their slope with respect to the inputs; exact. If the ou
 the slope is 0, the forward pass does not use its input, and only the shares of the classes can be learned. Outputs that
 are equal but for a slope, however small, come of many squashing layers, which is another fault. Of sequences it is
 measured which time steps, and which tokens, have a slope in any example: where half of those that differ between
-examples have none, and the training learns little, the forward pass looks at the wrong ones.
+examples have none, and the training learns little, the forward pass reads the wrong ones.
 """
 
 from __future__ import annotations
