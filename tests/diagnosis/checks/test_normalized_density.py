@@ -39,4 +39,4 @@ def test_numbers_that_are_no_log_likelihoods_are_left_alone() -> None:
     x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
     energy = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
     found = report("normalized_density", energy, x, loss=lambda output, _: output.square().mean())
-    assert found.skipped["normalized_density"] == "it does not give a log-likelihood for each example of one or two values"
+    assert found.skipped["normalized_density"].startswith("it does not give a log-likelihood")
