@@ -3,7 +3,7 @@
 Measured: the first loss by that of the best constant answer; the largest share of units of a logistic or tanh layer
 that are saturated (beyond 5 or 3); the standard deviation of each layer's output. A start far too large gives a first
 loss many times that of chance and saturated units, one far too small gives nothing to learn from. Suspected where the
-first loss is above the highest of healthy trainings, or the training does not learn; named only if weights
+first loss is above three times the highest of healthy trainings, or the training does not learn; named only if weights
 drawn anew gain, for two seeds: by each layer's own rule, by that of He, or, of networks that repeat a layer, with
 matrices that enlarge nothing. It is said what the start does: gradients explode where the first loss is that high,
 vanish where the first matrix gets less than 1e-6 of what it gets with weights drawn anew, or units are saturated. He et
@@ -42,7 +42,7 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     statistics = _statistics(patient)
     patient.note(**statistics)
     high = "first_by_constant" in statistics and (
-        statistics["first_by_constant"] > thresholds.of("start_scale", "first_by_constant").healthy_high
+        statistics["first_by_constant"] > thresholds.of("start_scale", "first_by_constant").high
     )
     if not high and not ails(patient):
         return
