@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import Optimizer
 
-from tests.diagnosis.checks.plain import CROSS_ENTROPY, causes, net
+from tests.diagnosis.checks.plain import CROSS_ENTROPY, X, causes, net
 
 
 class Dropping(nn.Sequential):
@@ -83,3 +83,18 @@ def test_a_state_that_is_kept_from_batch_to_batch_is_seen() -> None:
 
     assert causes("evaluation_mode", Recurrent(keeps=True)) == ["state kept between batches"]
     assert causes("evaluation_mode", Recurrent(keeps=False)) == []
+
+
+@pytest.mark.parametrize(("back", "found"), [(True, []), (False, ["the model is trained in evaluation mode"])])
+def test_a_step_that_leaves_evaluation_mode_on_after_validation_is_seen(back: bool, found: list[str]) -> None:
+    def step(model: nn.Module, optimizer: Optimizer, batch: Any, number: int) -> None:
+        optimizer.zero_grad()
+        CROSS_ENTROPY(model(batch.x), batch.y).backward()
+        optimizer.step()
+        if number % 10 == 0:
+            model.eval()
+            with torch.no_grad():
+                model(X[:20])
+            model.train(back)
+
+    assert causes("evaluation_mode", nn.Sequential(nn.Dropout(0.2), net()), step=step) == found

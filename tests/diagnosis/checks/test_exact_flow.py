@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.diagnosis.checks import plain
 from tests.diagnosis.checks.planted import causes, parent, report_of
 
 
@@ -63,6 +65,22 @@ def test_a_plain_flow_is_known_by_its_loss() -> None:
     for sign, wanted in ((1.0, []), (-1.0, ["wrong log-determinant"])):
         report = report_of("exact_flow", Scale(sign), x, loss=negative_log_likelihood, optimizer="adam")
         assert causes(report) == wanted
+
+
+def test_the_wrong_sign_in_a_loss_or_in_a_step_of_ones_own_is_named() -> None:
+    x = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
+
+    def turned(outputs: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
+        return negative_log_likelihood((outputs[0], -outputs[1]), x)
+
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, *, loss: Any) -> None:
+        optimizer.zero_grad()
+        loss(model(x), x).backward()
+        optimizer.step()
+
+    for loss, wanted in ((negative_log_likelihood, []), (turned, ["wrong log-determinant"])):
+        assert causes(report_of("exact_flow", Scale(1.0), x, loss=loss, optimizer="adam")) == wanted
+        assert plain.causes("exact_flow", Scale(1.0), x, loss=None, step=partial(step, loss=loss)) == wanted
 
 
 def test_a_module_with_two_outputs_and_another_loss_is_no_flow() -> None:

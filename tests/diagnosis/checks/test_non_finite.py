@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tests.diagnosis.checks.plain import CLASSES, X, causes, net, report
+from tests.diagnosis.checks.plain import CLASSES, X, adam, causes, net, report, sgd
 
 
 class Logarithm(nn.Sequential):
@@ -50,3 +50,21 @@ def test_inputs_that_overflow_are_left_to_the_check_of_their_scale() -> None:
 
     assert causes("non_finite", Exponential(*net()), (1e4 * X, CLASSES)) == []
     assert causes("input_scale", Exponential(*net()), (1e4 * X, CLASSES)) == ["unscaled inputs"]
+
+
+def test_a_logarithm_of_its_own_that_a_trial_makes_infinite_is_named_and_not_the_rate() -> None:
+    def by_hand(z: Tensor, y: Tensor) -> Tensor:
+        p = z.sigmoid()
+        return -(y * p.log() + (1 - y) * (1 - p).log()).mean()
+
+    bits = (X[:, :1] > 0).float()
+    model = net(1)
+    found = list(report("non_finite", model, (X, bits), loss=by_hand, optimizer=adam(model, 0.05), steps=300))
+    assert [each.cause for each in found] == ["non-finite values"]
+    assert "log" in found[0].where
+    sound = net(1)
+    loss = nn.BCEWithLogitsLoss()
+    assert causes("non_finite", sound, (X, bits), loss=loss, optimizer=adam(sound, 0.05), steps=300) == []
+    wild = net(1)
+    squares = nn.MSELoss()  # whose weights explode by the rate
+    assert causes("non_finite", wild, (X, bits), loss=squares, optimizer=sgd(wild, 100.0), steps=300) == []

@@ -55,10 +55,10 @@ def test_of_sequences_it_is_seen_which_steps_and_tokens_are_not_read() -> None:
     waves = torch.randn(600, 12, 1, generator=random)
     classes = waves[:, :, 0].cumsum(1).argmax(1) // 4
     assert causes("unused_input", Reader(-1), (waves, classes)) == []
-    assert causes("unused_input", Reader(0), (waves, classes)) == ["input not used"]
+    assert causes("unused_input", Reader(0), (waves, classes)) == ["input not used: time step"]
     tokens = torch.randint(1, 9, (600, 12), generator=random)
     tokens[torch.arange(12) >= torch.randint(4, 13, (600, 1), generator=random)] = 0
     most = torch.nn.functional.one_hot(tokens, 9)[:, :, 1:4].sum(1).argmax(1)
     assert causes("unused_input", Pooled(inverted=False), (tokens, most)) == []
-    assert causes("unused_input", Pooled(inverted=True), (tokens, most)) == ["input not used"]
+    assert causes("unused_input", Pooled(inverted=True), (tokens, most)) == ["input not used: mask"]
     assert causes("unused_input", Reader(-1, tokens=True), (tokens, most)) == []

@@ -4,8 +4,8 @@ Measured in evaluation mode; exact. Twice the same batch: dropout that stays act
 (``functional.dropout`` without ``training=self.training``). An example alone and in its batch: batch normalization by
 the statistics of the batch, or an operation over the wrong axis, gives two answers. After one batch and after another:
 a state that a module of the user's keeps from batch to batch gives two answers. Models of ours that draw by other
-means than dropout (a sampled latent) are let pass, and modules where answers differ little. And the training step
-leaves the model in training mode.
+means than dropout (a sampled latent) are let pass, and modules where answers differ little. And the training
+steps find the model in training mode, also those after a validation.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from deepcanon.diagnosis.patient import Patient, Skip, evaluating
 from deepcanon.train.randomness import seed_all
 
 STAGE, PLACE = "wiring", 50
+
+ROUNDS = 24
+"""So many steps of the user's own are made: some validate every tenth time, and leave the model in evaluation mode."""
 
 CLOSE = 1e-3
 """Answers in other batches may differ by so much of their spread: sums are rounded in another order."""
@@ -156,17 +159,24 @@ def _left_in_evaluation(patient: Patient) -> Iterator[Diagnosis]:
     model, optimizer = patient.twins()
     differs = [module for module in model.modules()
                if isinstance(module, nn.modules.dropout._DropoutNd | nn.modules.batchnorm._BatchNorm)]  # fmt: skip
+    if not differs:
+        return
     modes: list[bool] = []
-    hook = model.register_forward_pre_hook(lambda module, _: modes.append(module.training))
-    for number, batch in zip(range(1, 3), patient.batches(), strict=False):
-        model.train()
+    hook = model.register_forward_pre_hook(
+        lambda module, _: modes.append(module.training) if torch.is_grad_enabled() else None
+    )
+    model.train()
+    steps = 0
+    for number, batch in zip(range(1, ROUNDS + 1), patient.batches(), strict=False):
+        modes.clear()
         patient.call_step(model, optimizer, batch, number)
+        steps += bool(modes) and not any(modes)
     hook.remove()
-    if differs and modes and not any(modes):
+    if steps:
         yield Diagnosis(
             cause="the model is trained in evaluation mode",
-            evidence={"layers_that_differ": len(differs)},
-            advice="call model.train() before the training step",
+            evidence={"layers_that_differ": len(differs), "steps": steps, "of": ROUNDS},
+            advice="call model.train() before each training step, and again after validation",
             where="step",
             confirmed_by="exact: the mode in which the step calls the model",
         )

@@ -25,7 +25,9 @@ STAGE, PLACE = "loss", 5
 
 BATCHES, MANY = 2, 512
 LARGE = 1e3
-"""Inputs beyond this may be the cause themselves."""
+"""Inputs beyond this may be the cause themselves, and so may outputs."""
+OF_VALUES = ("log", "sqrt", "div", "reciprocal")
+"""Operations that are not finite for some moderate numbers."""
 
 
 def check(patient: Patient) -> Iterator[Diagnosis]:
@@ -47,6 +49,34 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
                 yield _of_gradient(patient, batch, bad)
                 return
     patient.note(batches=BATCHES)
+    yield from _on_the_way(patient)
+
+
+def _on_the_way(patient: Patient) -> Iterator[Diagnosis]:
+    """A loss that a trial makes infinite although the outputs are moderate: by a logarithm or a division of its own."""
+    course = patient.reference
+    if course.finite or patient.ours is not None or patient.is_game or course.taken < 2:
+        return
+    before = patient.train(course.taken - 1)
+    if not before.finite:
+        return
+    for number, batch in enumerate(patient.batches(), 1):
+        if number < course.taken:
+            continue
+        with recorded(before.model) as calls, torch.no_grad():
+            patient.outputs(before.model, batch)
+        outputs = [call.output for call in calls if isinstance(call.output, Tensor)]
+        moderate = all(bool((each.abs() < LARGE).all()) for each in outputs)
+        operation = first_bad_operation(lambda batch=batch: patient.loss(before.model, batch)) if moderate else None
+        if operation and any(word in operation for word in OF_VALUES):
+            yield Diagnosis(
+                cause="non-finite values",
+                evidence={"step": number, "first_operation": operation},
+                advice=_advice(operation),
+                where=f"{operation} in the loss",
+                confirmed_by="exact: the first operation that makes such a number of finite ones, of moderate outputs",
+            )
+        return
 
 
 def _batches(patient: Patient) -> Iterator[AnyBatch]:

@@ -83,9 +83,9 @@ def _of_sequences(patient: Patient, model: nn.Module, batch: AnyBatch) -> Iterat
     name = max(shares, key=lambda each: shares[each])
     if shares[name] >= HALF and bool(used.any()) and learns_little(patient):
         yield Diagnosis(
-            cause="input not used",
+            cause=f"input not used: {'mask' if name == 'tokens' else 'time step'}",
             evidence={"unused_share": shares[name]},
-            advice="look at the mask, and at which step of the sequence is read out",
+            advice="check the mask, and which step of the sequence is read out",
             where=f"most {name}",
             confirmed_by=f"exact: no output has a slope at these {name}, also with weights drawn anew",
         )

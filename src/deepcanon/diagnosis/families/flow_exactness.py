@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import AnyBatch, Model, given_batch
+from deepcanon.diagnosis.given_outputs import Unheard, loss_of_outputs
 
 ROWS = 4
 WIDEST = 256
@@ -21,26 +22,30 @@ def is_flow(model: Any) -> bool:
     return all(callable(getattr(model, name, None)) for name in ("to_latent", "to_data", "log_prob"))
 
 
-def is_plain_flow(patient: Any, batch: AnyBatch) -> bool:
-    """Whether a plain module gives latents and a number for each example, and its loss is that of a flow.
+def sign_in_loss(patient: Any, batch: AnyBatch) -> int:
+    """The sign of the log-determinant in the loss of a plain module that is a flow, which must be -1; else 0.
 
-    The loss of a flow with standard normal latents z has the slope z / B, and -1 / B with the log-determinant.
+    A flow gives latents and a number for each example. The loss of one with standard normal latents z has the slope
+    z / B, and -1 / B with the log-determinant.
     """
-    if isinstance(patient.model, Model) or patient.criterion is None or not batch.x.is_floating_point():
-        return False
+    if isinstance(patient.model, Model) or not batch.x.is_floating_point():
+        return 0
     outputs = copy.deepcopy(patient.model).eval()(*batch.inputs)
     if not (isinstance(outputs, tuple | list) and len(outputs) == 2 and all(isinstance(o, Tensor) for o in outputs)):
-        return False
+        return 0
     z, log_det = (output.detach().requires_grad_() for output in outputs)
     if z.numel() != batch.x.numel() or log_det.numel() != len(batch):
-        return False
-    loss = patient.criterion((z, log_det), batch.x if batch.labels is None else batch.labels)
+        return 0
+    try:
+        loss = loss_of_outputs(patient, batch)((z, log_det))
+    except Unheard:
+        return 0
     found: tuple[Tensor | None, ...] = torch.autograd.grad(loss, [z, log_det], allow_unused=True)
     by_z, by_log_det = found
-    if by_z is None or by_log_det is None:
-        return False
-    slopes = torch.allclose(by_z * len(batch), z, rtol=1e-3, atol=1e-4)
-    return slopes and torch.allclose(by_log_det * len(batch), -torch.ones_like(log_det), rtol=1e-3)
+    if by_z is None or by_log_det is None or not torch.allclose(by_z * len(batch), z, rtol=1e-3, atol=1e-4):
+        return 0
+    signs = (s for s in (-1, 1) if torch.allclose(by_log_det * len(batch), s * torch.ones_like(log_det), rtol=1e-3))
+    return next(signs, 0)
 
 
 def stirred(model: Any) -> Any:
