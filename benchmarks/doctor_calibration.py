@@ -71,6 +71,8 @@ UNUSUAL: list[tuple[str, str | None, dict[str, Any]]] = [
     ("made", "digits:binary", {"batch_size": 16}),
     ("ddpm", "moons", {}),
     ("ddpm:timesteps=50,noise=linear", "moons", {}),
+    ("ddpm:prediction=noise", "digits", {}),
+    ("ddpm:prediction=noise,timesteps=100", "eight-gaussians", {}),
     ("gcn:hidden=16/16", "karate", {}),
     ("gcn", "block-model", {}),
     ("simclr:model=mlp", "digits", {}),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import threading
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import nn
@@ -44,3 +45,22 @@ def test_a_module_with_a_lock_is_examined() -> None:
         report = dc.doctor(model, (X, CLASSES), loss=CROSS_ENTROPY, optimizer=adam(model))
         assert [finding.cause for finding in report] == found
         assert "__deepcopy__" not in vars(model)
+
+
+def test_an_optimizer_with_attributes_of_its_own_is_copied_with_them() -> None:
+    model = net()
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=4)
+    twin, other = copied(model, optimizer)
+    assert other is not None
+    assert other._params[0] is twin[0].weight  # type: ignore[attr-defined]
+
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Any) -> Any:
+        def closure() -> float:
+            optimizer.zero_grad()
+            loss = CROSS_ENTROPY(model(batch.x), batch.y)
+            loss.backward()
+            return float(loss)
+
+        return optimizer.step(closure)
+
+    assert dc.doctor(model, (X, CLASSES), step=step, optimizer=optimizer, batch_size=600).healthy

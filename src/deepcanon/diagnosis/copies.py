@@ -18,7 +18,7 @@ def copied(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> tuple[A
     as weights that are computed from others, are copied without it.
     """
     try:
-        return copy.deepcopy((model, optimizer))
+        return together(model, optimizer)
     except Exception:
         memo: dict[int, Any] = {}
         kept = {module: names for module in model.modules() if (names := _refused(module))}
@@ -27,12 +27,32 @@ def copied(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> tuple[A
         for module, names in kept.items():
             for name in names:
                 memo[id(vars(module)[name])] = _stand_in(vars(module)[name])
-        twin, other = copy.deepcopy((model, optimizer), memo)
+        twin, other = together(model, optimizer, memo)
         places = dict(model.named_modules())
         for name, module in twin.named_modules():
             if places[name] in kept:
                 _shares(module, kept[places[name]])
         return twin, other
+
+
+def together(
+    model: nn.Module, optimizer: torch.optim.Optimizer | None, memo: dict[int, Any] | None = None
+) -> tuple[Any, torch.optim.Optimizer | None]:
+    """A copy of both, in which the optimizer holds the parameters of the copy."""
+    memo = {} if memo is None else memo
+    return copy.deepcopy(model, memo), None if optimizer is None else of_optimizer(optimizer, memo)
+
+
+def of_optimizer(optimizer: torch.optim.Optimizer, memo: dict[int, Any]) -> torch.optim.Optimizer:
+    """A copy of an optimizer with all attributes: torch copies groups and state, not what a subclass has of its own.
+
+    Functions that others have put on it, as schedules do on its step, belong to the original.
+    """
+    twin = copy.deepcopy(optimizer, memo)
+    for name, value in vars(optimizer).items():
+        if name not in vars(twin) and not callable(value):
+            setattr(twin, name, copy.deepcopy(value, memo))
+    return twin
 
 
 def _refused(module: nn.Module) -> list[str]:

@@ -18,6 +18,7 @@ from deepcanon.core import AnyBatch, Labeled, Model
 from deepcanon.data import Dataset
 from deepcanon.diagnosis import clock
 from deepcanon.diagnosis.anatomy import reached
+from deepcanon.diagnosis.copies import of_optimizer, together
 from deepcanon.diagnosis.trial import (
     LEAST_STEPS,
     MOST_STEPS,
@@ -245,7 +246,7 @@ class Patient:
 
     def twins(self) -> tuple[nn.Module, torch.optim.Optimizer]:
         """A copy of the model, in training mode, and of the optimizer that holds its parameters."""
-        model, optimizer = copy.deepcopy((self.model, self.optimizer))
+        model, optimizer = together(self.model, self.optimizer)
         if optimizer is None:
             raise Skip("the model is trained by its turns, not by one optimizer")
         return model.train(), optimizer
@@ -346,7 +347,7 @@ def _matching(original: nn.Module, optimizer: torch.optim.Optimizer, model: nn.M
     memo: dict[int, Any] = {
         id(old): new for old, new in zip(original.parameters(), model.parameters(), strict=True)
     }  # what deepcopy has copied already
-    twin = copy.deepcopy(optimizer, memo)
+    twin = of_optimizer(optimizer, memo)
     twin.state.clear()
     return twin
 

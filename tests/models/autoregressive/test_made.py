@@ -37,7 +37,7 @@ def test_the_probabilities_of_all_inputs_sum_to_one(hidden: tuple[int, ...]) -> 
 def test_a_value_depends_on_all_before_it_in_the_order_and_on_no_other(order: Order) -> None:
     model, x = model_of(8, (30, 30), order), states(8)[[5, 77, 200]]
     jacobian = torch.autograd.functional.jacobian(lambda one: model.logits(one).sum(0), x)  # (8, 3, 8)
-    rank = model.ordering.argsort()
+    rank = torch.tensor(list(model.drawing_order())).argsort()
     later = (rank.unsqueeze(1) <= rank).unsqueeze(1).expand(8, 3, 8)
     assert torch.equal(jacobian[later], torch.zeros_like(jacobian[later]))
     assert (jacobian[~later].abs() > 0).all()

@@ -7,13 +7,13 @@ the narrower of its neighbors, and 16 units at least, leaves half of the loss at
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
 from torch import nn
 
+from deepcanon.diagnosis.copies import together
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip
 from deepcanon.diagnosis.repair import compare, helps, learns_little
@@ -60,7 +60,7 @@ def _narrow(model: nn.Module) -> Iterator[tuple[nn.Sequential, int, int]]:
 
 def _widened(patient: Patient) -> Patient:
     """The same training of a copy whose narrow layers are as wide as the narrower of their neighbors, or wider."""
-    model, optimizer = copy.deepcopy((patient.model, patient.optimizer))
+    model, optimizer = together(patient.model, patient.optimizer)
     assert optimizer is not None
     for container, one, other in list(_narrow(model)):
         first, second = container[one], container[other]

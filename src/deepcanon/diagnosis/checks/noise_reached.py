@@ -2,9 +2,10 @@
 
 Measured: the nats about a value that are left where sampling starts, 1/2 log(1 + signal^2 / noise^2), how often the
 signal grows from a timestep to the next, and, after a trial (or of a run's weights), the error of the reverse process
-at eight timesteps by that of one that always predicts the mean of the data. Sampling starts from pure noise; where the
-data are still seen there, it starts from what the network has never met. The threshold of the noise is three times
-above what the catalogue's schedules leave; that of the errors, above what healthy trials have.
+at eight timesteps by that of one that always predicts the mean of the data, to which the variance of the step is added.
+Sampling starts from pure noise; where the data are still seen there, it starts from what the network has never met. The
+threshold of the noise is three times above what the catalogue's schedules leave; that of the errors, above what healthy
+trials have.
 
 Papers: Lin et al., 2024, https://arxiv.org/abs/2305.08891; Song and Ermon, 2020, https://arxiv.org/abs/2006.09011
 """

@@ -56,7 +56,8 @@ def _information(ratio: Tensor) -> float:
 def denoising(model: Any, batch: AnyBatch) -> dict[str, float]:
     """The error of the reverse process at timesteps, by that of one that always predicts the mean of the data.
 
-    ``best`` and ``worst`` are over timesteps; a network that has learned nothing has 1 at the noisiest of them.
+    The variance of the step itself is added to the latter: below it no error does harm. ``best`` and ``worst`` are over
+    timesteps; a network that has learned nothing has at most 1 at the noisiest of them.
     """
     model = given_batch(model, batch)
     x0 = batch.x.flatten(1)
@@ -65,10 +66,10 @@ def denoising(model: Any, batch: AnyBatch) -> dict[str, float]:
     for t in torch.linspace(2, model.timesteps, LEVELS).long().tolist():
         steps = torch.full((len(x0),), t)
         noisy = model.noised(x0, steps).sample()
-        wanted = _mean(model.posterior(noisy, x0, steps))
-        plain = (_mean(model.posterior(noisy, middle, steps)) - wanted).square().mean()
-        error = (_mean(model.reverse(noisy, steps)) - wanted).square().mean()
-        shares.append(float(error / plain.clamp_min(1e-30)))
+        true = model.posterior(noisy, x0, steps)
+        plain = (_mean(model.posterior(noisy, middle, steps)) - _mean(true)).square().mean()
+        error = (_mean(model.reverse(noisy, steps)) - _mean(true)).square().mean()
+        shares.append(float(error / (plain + true.stddev.square().mean()).clamp_min(1e-30)))
     return {"best": min(shares), "worst": max(shares)}
 
 

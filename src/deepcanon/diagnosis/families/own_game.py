@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from deepcanon.core import AnyBatch
+from deepcanon.diagnosis.copies import of_optimizer
 from deepcanon.diagnosis.patient import Patient
 from deepcanon.diagnosis.watching import sent_backward
 from deepcanon.train import randomness
@@ -72,7 +73,7 @@ def _without_rate(patient: Patient, model: nn.Module) -> tuple[nn.Module, torch.
     memo: dict[int, Any] = {
         id(old): new for old, new in zip(patient.model.parameters(), twin.parameters(), strict=True)
     }
-    optimizer = copy.deepcopy(patient.optimizer, memo)
+    optimizer = of_optimizer(patient.optimizer, memo)
     for group in optimizer.param_groups:
         group["lr"] = group["lr"] * 0.0
         if "weight_decay" in group:

@@ -91,6 +91,10 @@ class MADE(Autoregressive[Batch]):
         """Initialize the output bias with the base rates of the data."""
         self.output.bias.copy_(log_odds(data, self.features, self.name())[self.ordering])
 
+    def drawing_order(self) -> Iterable[int]:
+        order: list[int] = self.ordering.tolist()
+        return order
+
     def logits(self, x: Tensor) -> Tensor:
         x = flat(x, self.features)[:, self.ordering]  # in the ordering of the model
         h = x
