@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import UsageError
-from deepcanon.nn.fusing import can_fuse
+from deepcanon.core.fusing import can_fuse
 from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
 from deepcanon.nn.masked_autoregressive import MaskedAutoregressive
 

@@ -11,8 +11,9 @@ from torch.nn.functional import relu
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.fast_product import product
+from deepcanon.core.fusing import can_fuse
 from deepcanon.core.precision import full, in_full_precision
-from deepcanon.nn.fusing import can_fuse
 from deepcanon.nn.masked import MaskedLinear, autoregressive_mask, spread_degrees
 from deepcanon.nn.transforms import Mapped, Transform
 
@@ -174,9 +175,9 @@ class _Moved(torch.autograd.Function):
         h = x if context is None else torch.cat([context, x], -1)
         inputs = [h]
         for weight, bias in zip(weights[:-1], parameters[1:-1:2], strict=True):
-            h = step.activation(torch.addmm(bias, h, weight.T))
+            h = step.activation(product(h, weight.T, bias))
             inputs.append(h)
-        outputs = torch.addmm(parameters[-1], h, weights[-1].T)
+        outputs = product(h, weights[-1].T, parameters[-1])
         log_scale, shift = step._log_scale_and_shift(outputs)
         scale = log_scale.exp()
         ctx.step, ctx.masks, ctx.count = step, masks, len(masks)
@@ -200,8 +201,8 @@ class _Moved(torch.autograd.Function):
         gradient = ctx.step._outputs_backward(outputs, log_scale, of_log_scale, of_z)
         found = []
         for place in reversed(range(ctx.count)):
-            found += [gradient.sum(0), (gradient.T @ inputs[place]).mul_(ctx.masks[place])]
-            gradient = gradient @ weights[place]
+            found += [gradient.sum(0), product(gradient.T, inputs[place]).mul_(ctx.masks[place])]
+            gradient = product(gradient, weights[place])
             if place:
                 gradient = ctx.step._activation_backward(gradient, inputs[place])
         known = gradient.shape[-1] - x.shape[-1]

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.fusing import can_fuse
 from deepcanon.core.precision import full, in_full_precision
-from deepcanon.nn.fusing import can_fuse
 
 Mapped = tuple[Tensor, Tensor]
 """The image z of each example and ``log |det dz/dx|``, (B,)."""
