@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from deepcanon.core.fusing import can_fuse, is_watched
+from deepcanon.core.fusing import is_watched
 
 LEAST = 2**21
 """The fewest multiplications for which another library is asked: in fewer, its call takes longer than it saves."""
@@ -41,11 +41,12 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """As torch's ``linear``, and as fast in training as :func:`product`."""
-    if _pays(x, weight.mT) and can_fuse(x, weight):
-        found: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-        return found
-    return F.linear(x, weight, bias)
+    """As torch's ``linear``, with :func:`product` for itself and its gradients."""
+    if not _pays(x, weight.mT) or is_watched(x, weight):
+        return F.linear(x, weight, bias)
+    multiply = _Linear.apply if torch.is_grad_enabled() else _linear
+    found: Tensor = multiply(x, weight, bias)
+    return found
 
 
 @contextmanager
@@ -71,7 +72,7 @@ class _Trained:
         self.layer = layer
 
     def __call__(self, input: Tensor) -> Tensor:
-        multiply = linear if self.layer.training else F.linear
+        multiply = linear if self.layer.training and torch.is_grad_enabled() else F.linear
         return multiply(input, self.layer.weight, self.layer.bias)
 
 
@@ -81,7 +82,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return product(x.reshape(-1, x.shape[-1]), weight.T, bias).view(*x.shape[:-1], -1)
+        return _linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
@@ -93,6 +94,10 @@ class _Linear(torch.autograd.Function):
             product(rows.T, x.reshape(-1, x.shape[-1])) if of_weight else None,
             rows.sum(0) if of_bias else None,
         )
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return product(x.reshape(-1, x.shape[-1]), weight.T, bias).view(*x.shape[:-1], -1)
 
 
 def _pays(a: Tensor, b: Tensor) -> bool:

@@ -121,9 +121,7 @@ class Inverse(Transform):
         self.conditional = transform.conditional
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
-        inverted: Any = self.transform
-        z = inverted.inverse(x, *_given(self, context))
-        return z, -inverted(z, *_given(self, context))[1]
+        return self.transform.inverse_with_log_det(x, *_given(self, context))
 
     def inverse(self, z: Tensor, context: Tensor | None = None) -> Tensor:
         return self.inverse_with_log_det(z, context)[0]
