@@ -14,6 +14,7 @@ from torch.nn import functional as F
 import deepcanon as dc
 from deepcanon.core import Terms
 from deepcanon.core.fast_product import LEAST, NARROWEST, fast_linear_layers, linear, multiplies_faster, product
+from deepcanon.nn.masked import MaskedLinear
 from deepcanon.train import Observer, Trainer
 
 ROWS, INPUTS, OUTPUTS = 96, 130, 170
@@ -104,6 +105,10 @@ def test_what_does_not_pay_or_is_watched_is_left_to_torch(asked: list[tuple[int,
     with torch.autograd.forward_ad.dual_level():
         linear(torch.autograd.forward_ad.make_dual(x.detach(), x.detach()), weight)
     assert asked == []
+    layer = MaskedLinear(torch.ones(OUTPUTS, INPUTS, dtype=torch.bool))
+    for strict in (False, True):
+        nodes = torch.export.export(layer, (x.detach(),), strict=strict).graph.nodes
+        assert [node.target for node in nodes if node.op == "call_function"][-1] is torch.ops.aten.linear.default
 
 
 def test_layers_are_fast_in_training_alone_and_nothing_is_left_afterwards(asked: list[tuple[int, ...]]) -> None:

@@ -34,7 +34,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> product(torch.ones(1, 2), torch.ones(2, 3), torch.arange(3.0))
     tensor([[2., 3., 4.]])
     """
-    if _pays(a, b) and not torch.is_grad_enabled() and not is_watched(a, b):
+    if not is_watched(a, b) and _pays(a, b) and not torch.is_grad_enabled():
         found: Tensor = torch.ops.mkldnn._linear_pointwise.default(a, b.T, bias, "none", [], "")
         return found
     return a @ b if bias is None else torch.addmm(bias, a, b)
@@ -42,7 +42,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """As torch's ``linear``, with :func:`product` for itself and its gradients."""
-    if not _pays(x, weight.mT) or is_watched(x, weight):
+    if is_watched(x, weight) or not _pays(x, weight.mT):
         return F.linear(x, weight, bias)
     multiply = _Linear.apply if torch.is_grad_enabled() else _linear
     found: Tensor = multiply(x, weight, bias)

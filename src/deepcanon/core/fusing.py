@@ -15,7 +15,10 @@ def can_fuse(*tensors: Tensor) -> bool:
 
 def is_watched(*tensors: Tensor) -> bool:
     """Whether operations on these tensors are traced, transformed or in mixed precision, so that each counts."""
+    # neither a compiler nor a tracer could follow what comes below
+    if torch.compiler.is_compiling() or torch._C._is_tracing():
+        return True
     kind = tensors[0].device.type
     mixed = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    traced = mixed or torch.compiler.is_compiling() or forward_ad._current_level >= 0
-    return traced or any(tensor.is_meta or is_functorch_wrapped_tensor(tensor) for tensor in tensors)
+    dual = forward_ad._current_level >= 0
+    return mixed or dual or any(tensor.is_meta or is_functorch_wrapped_tensor(tensor) for tensor in tensors)
