@@ -34,7 +34,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> product(torch.ones(1, 2), torch.ones(2, 3), torch.arange(3.0))
     tensor([[2., 3., 4.]])
     """
-    if not is_watched(a, b) and _pays(a, b) and not torch.is_grad_enabled():
+    if _pays(a, b, *b.shape) and not torch.is_grad_enabled():
         found: Tensor = torch.ops.mkldnn._linear_pointwise.default(a, b.T, bias, "none", [], "")
         return found
     return a @ b if bias is None else torch.addmm(bias, a, b)
@@ -42,7 +42,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """As torch's ``linear``, with :func:`product` for itself and its gradients."""
-    if is_watched(x, weight) or not _pays(x, weight.mT):
+    if not _pays(x, weight, *reversed(weight.shape)):
         return F.linear(x, weight, bias)
     multiply = _Linear.apply if torch.is_grad_enabled() else _linear
     found: Tensor = multiply(x, weight, bias)
@@ -100,10 +100,15 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return product(x.reshape(-1, x.shape[-1]), weight.T, bias).view(*x.shape[:-1], -1)
 
 
-def _pays(a: Tensor, b: Tensor) -> bool:
-    """Whether the product of the rows of a, (..., inner), with the matrix b is worth another library's call."""
-    numbers, inner, outputs = a.numel(), a.shape[-1], b.shape[1]
-    if numbers * outputs < LEAST or min(numbers // inner, inner, outputs) < NARROWEST or inner != b.shape[0]:
+def _pays(a: Tensor, b: Tensor, inner: int, outputs: int) -> bool:
+    """Whether the product of the rows of a with b, (inner, outputs), is worth another library's call.
+
+    Most products are small, so that the sizes come first; but a compiler would take them for conditions.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    numbers = a.numel()
+    if numbers * outputs < LEAST or min(numbers // inner, inner, outputs) < NARROWEST or inner != a.shape[-1]:
         return False
     usual = all(each.dtype == torch.float32 and each.device.type == "cpu" for each in (a, b))
-    return usual and multiplies_faster()
+    return usual and multiplies_faster() and not is_watched(a, b)

@@ -173,18 +173,21 @@ class _Plain(nn.Module):
 class _Passed(NamedTuple):
     """A pass through the network of a step: what its gradient is computed from."""
 
-    inputs: list[Tensor]
-    """Those of each layer."""
-    weights: list[Tensor]
-    """The masked weights of each layer."""
+    x: Tensor
+    context: Tensor | None
     outputs: Tensor
     log_scale: Tensor
     scale: Tensor
-    shift: Tensor
+    parameters: Sequence[Tensor]
+    """The weight and the bias of each layer, which need not be the step's own."""
+    inputs: Sequence[Tensor]
+    """Those of each layer."""
+    weights: Sequence[Tensor]
+    """The masked weights of each layer."""
 
 
-def _passed(step: MaskedAutoregressive, x: Tensor, context: Tensor | None, parameters: Sequence[Tensor]) -> _Passed:
-    """The pass with these parameters, which need not be the step's own."""
+def _passed(ctx: Any, step: Any, x: Tensor, context: Tensor | None, parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Log-scale, scale and shift of each value with these parameters; the pass is saved for :func:`_saved`."""
     layers: list[Any] = [*step.layers, step.output]
     weights = [layer.mask * weight for layer, weight in zip(layers, parameters[::2], strict=True)]
     h = x if context is None else torch.cat([context, x], -1)
@@ -194,7 +197,18 @@ def _passed(step: MaskedAutoregressive, x: Tensor, context: Tensor | None, param
         inputs.append(h)
     outputs = product(h, weights[-1].T, parameters[-1])
     log_scale, shift = step._log_scale_and_shift(outputs)
-    return _Passed(inputs, weights, outputs, log_scale, log_scale.exp(), shift)
+    scale = log_scale.exp()
+    ctx.step = step
+    ctx.save_for_backward(x, context, outputs, log_scale, scale, *parameters, *inputs, *weights)
+    return [log_scale, scale, shift]
+
+
+def _saved(ctx: Any) -> _Passed:
+    """The pass that was saved; by autograd, which frees it as soon as it has been used."""
+    x, context, outputs, log_scale, scale, *rest = ctx.saved_tensors
+    count = len(rest) // 4
+    parameters, inputs, weights = rest[: 2 * count], rest[2 * count : 3 * count], rest[3 * count :]
+    return _Passed(x, context, outputs, log_scale, scale, parameters, inputs, weights)
 
 
 def _backward(step: MaskedAutoregressive, at: _Passed, of_log_scale: Tensor, of_shift: Tensor) -> Iterator[Tensor]:
@@ -221,28 +235,27 @@ class _Moved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, step: Any, x: Tensor, context: Tensor | None, *parameters: Tensor) -> Mapped:
-        ctx.step, ctx.at = step, _passed(step, x, context, parameters)
-        ctx.save_for_backward(x, context, *parameters)
-        return torch.addcmul(ctx.at.shift, x, ctx.at.scale), ctx.at.log_scale.sum(-1)
+        log_scale, scale, shift = _passed(ctx, step, x, context, parameters)
+        return torch.addcmul(shift, x, scale), log_scale.sum(-1)
 
     @staticmethod
     def backward(ctx: Any, of_z: Tensor, of_log_det: Tensor) -> Any:
-        x, context, *parameters = ctx.saved_tensors
+        at = _saved(ctx)
         if torch.is_grad_enabled():  # where a second derivative follows, by autograd
             names = (f"step.{name}" for name, _ in ctx.step.named_parameters())
-            given = dict(zip(names, parameters, strict=True))  # which need not be the step's own
-            z, scales = torch.func.functional_call(_Plain(ctx.step), given, (x, context))
-            wanted = [x, *(() if context is None else (context,)), *parameters]
+            given = dict(zip(names, at.parameters, strict=True))
+            z, scales = torch.func.functional_call(_Plain(ctx.step), given, (at.x, at.context))
+            wanted = [at.x, *(() if at.context is None else (at.context,)), *at.parameters]
             of_x, *found = torch.autograd.grad(
                 (z, scales.sum(-1)), wanted, (of_z, of_log_det), create_graph=True, allow_unused=True
             )
-            return None, of_x, *(() if context is not None else (None,)), *found
-        of_log_scale = torch.addcmul(of_log_det.unsqueeze(-1), of_z * x, ctx.at.scale)
-        *of_layers, of_input = _backward(ctx.step, ctx.at, of_log_scale, of_z)
-        known = of_input.shape[-1] - x.shape[-1]
-        of_x = torch.addcmul(of_input[..., known:], of_z, ctx.at.scale)
-        of_context = None if context is None else of_input[..., :known]
-        return None, of_x, of_context, *_of_parameters(ctx.step, ctx.at, of_layers)
+            return None, of_x, *(() if at.context is not None else (None,)), *found
+        of_log_scale = torch.addcmul(of_log_det.unsqueeze(-1), of_z * at.x, at.scale)
+        *of_layers, of_input = _backward(ctx.step, at, of_log_scale, of_z)
+        known = of_input.shape[-1] - at.x.shape[-1]
+        of_x = torch.addcmul(of_input[..., known:], of_z, at.scale)
+        of_context = None if at.context is None else of_input[..., :known]
+        return None, of_x, of_context, *_of_parameters(ctx.step, at, of_layers)
 
 
 class _Solved(torch.autograd.Function):
@@ -250,31 +263,29 @@ class _Solved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, step: Any, x: Tensor, z: Tensor, context: Tensor | None, *parameters: Tensor) -> Mapped:
-        ctx.step, ctx.at = step, _passed(step, x, context, parameters)
-        ctx.save_for_backward(x, context, *parameters)
-        return x.clone(), -ctx.at.log_scale.sum(-1)
+        return x.clone(), -_passed(ctx, step, x, context, parameters)[0].sum(-1)
 
     @staticmethod
     def backward(ctx: Any, of_x: Tensor, of_log_det: Tensor) -> Any:
         if torch.is_grad_enabled():
             raise UsageError("the inverse of an autoregressive step has first derivatives only; train without others")
-        x, context, *_ = ctx.saved_tensors
-        known = ctx.at.inputs[0].shape[-1] - x.shape[-1]
-        moving, shrink = x * ctx.at.scale, (-ctx.at.log_scale).exp()
+        at = _saved(ctx)
+        known = at.inputs[0].shape[-1] - at.x.shape[-1]
+        moving, shrink = at.x * at.scale, (-at.log_scale).exp()
 
         def pulled(v: Tensor) -> list[Tensor]:
             """The gradients in the network and of x, of f at x times v and the log-determinant."""
-            *of_layers, of_input = _backward(ctx.step, ctx.at, torch.addcmul(of_log_det.unsqueeze(-1), v, moving), v)
-            return [*of_layers, of_input, torch.addcmul(of_input[..., known:], v, ctx.at.scale)]
+            *of_layers, of_input = _backward(ctx.step, at, torch.addcmul(of_log_det.unsqueeze(-1), v, moving), v)
+            return [*of_layers, of_input, torch.addcmul(of_input[..., known:], v, at.scale)]
 
         # v, the gradient of z, pulls back to that of x: the map is triangular with the scales as its diagonal, so that
         # so many steps are exact
         v, change = torch.zeros_like(of_x), of_x * shrink
-        for _ in range(x.shape[-1]):
+        for _ in range(at.x.shape[-1]):
             v = v + change
             *of_layers, of_input, back = pulled(v)
             change = (of_x - back) * shrink
             if not float(change.abs().max()) > torch.finfo(v.dtype).eps * float(v.abs().max()):
                 break
-        of_context = None if context is None else -of_input[..., :known]
-        return None, None, v, of_context, *(-found for found in _of_parameters(ctx.step, ctx.at, of_layers))
+        of_context = None if at.context is None else -of_input[..., :known]
+        return None, None, v, of_context, *(-found for found in _of_parameters(ctx.step, at, of_layers))
