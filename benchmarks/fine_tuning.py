@@ -4,9 +4,9 @@
 
 All candidates wrap one and the same GPT, 12 rows of 64 tokens: every linear layer of its blocks is adapted, all else is
 frozen. ``lora`` and peft's LoRA have equal updates, which is checked by their losses; a step is the loss, its gradient
-and AdamW, ours with torch's fused form, as the Trainer has it, peft's as its documentation has it and with the fused
-one. peft has no bottleneck adapters: next to ours, of as many units as the updates have ranks and with neither head nor
-norms trained, stands its LoRA. The times are those of the processor.
+and AdamW, ours with torch's fused form and with linear layers as the Trainer has both, peft's as its documentation has
+it and with the fused one. peft has no bottleneck adapters: next to ours, of as many units as the updates have ranks and
+with neither head nor norms trained, stands its LoRA. The times are those of the processor.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from side_by_side import interleaved, table
 from torch import nn
 
 from deepcanon.core import Sequences
+from deepcanon.core.fast_product import fast_linear_layers
 from deepcanon.methods.adapters import Adapters
 from deepcanon.methods.lora import LoRA
 from deepcanon.models.attention.gpt import GPT
@@ -85,7 +86,8 @@ def main() -> None:
         "peft, LoRA, fused AdamW": of_peft(fused=True)[1],
     }
     print(f"torch {torch.__version__}, peft {peft.__version__}, {platform.machine()}, {STEPS} steps at a time")
-    times = interleaved(candidates, asked.rounds, clock=time.process_time)
+    with fast_linear_layers(lora), fast_linear_layers(adapters):
+        times = interleaved(candidates, asked.rounds, clock=time.process_time)
     title = f"GPT, {asked.layers} layers of {asked.width}, rank {asked.rank} (aim: 1.2x of peft)"
     numbers = {ours: table(f"{title}: {ours}", times, ours) for ours in ("lora", "adapters")}
     if asked.json:

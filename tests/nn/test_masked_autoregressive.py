@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import UsageError
-from deepcanon.nn.fusing import can_fuse
+from deepcanon.core.fusing import can_fuse
 from deepcanon.nn.inverse_autoregressive import InverseAutoregressive
 from deepcanon.nn.masked_autoregressive import MaskedAutoregressive
 
@@ -51,11 +51,24 @@ def test_gradients_through_the_inverse_are_finite_differences(
 ) -> None:
     step, z, told = strong(kind, hidden, context, backwards)
 
-    def inverse(*values: Tensor) -> Tensor:
-        found: Tensor = step.inverse(*values[: 1 + len(told)])
-        return found
+    def inverse(*values: Tensor) -> Any:
+        return step.inverse_with_log_det(*values[: 1 + len(told)])
 
     assert torch.autograd.gradcheck(inverse, (z, *told, *step.parameters()), fast_mode=True)
+    x, log_det = step.inverse_with_log_det(z, *told)
+    torch.testing.assert_close(step.inverse(z, *told), x, rtol=0, atol=0)
+    torch.testing.assert_close(log_det, -step(x, *told)[1])
+    (of_log_det,) = torch.autograd.grad(log_det.sum(), z)  # nothing of the gradient is that of x
+    torch.testing.assert_close(of_log_det, numerical(lambda part: step.inverse_with_log_det(part, *told)[1], z))
+
+
+def numerical(function: Any, at: Tensor) -> Tensor:
+    """The gradient of the sum of what a function gives, by central differences."""
+    found, step = torch.zeros_like(at), 1e-6
+    for place in range(at.numel()):
+        along = torch.zeros(at.numel(), dtype=at.dtype).index_fill_(0, torch.tensor([place]), step).view(at.shape)
+        found.view(-1)[place] = (function(at + along) - function(at - along)).sum() / (2 * step)
+    return found
 
 
 def test_a_second_derivative_of_the_inverse_is_refused_rather_than_wrong() -> None:

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from deepcanon.core import Descend, Model, Turn, UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.fast_product import linear
 from deepcanon.core.toy_classifier import ToyClassifier
 from deepcanon.core.turn import B
 from deepcanon.methods._layers import chosen_layers, plus_product
@@ -122,7 +123,7 @@ def _two_paths(layer: Any, x: Tensor) -> Tensor:
     computes what it does once the update is merged.
     """
     if not layer.training:
-        return linear(x, layer.weight, layer.bias)
+        return F.linear(x, layer.weight, layer.bias)
     (update,) = layer.parametrizations.weight
     y = linear(x, layer.parametrizations.weight.original, layer.bias)
     return plus_product(y, linear(x, update.down), update.up, update.scale)

@@ -20,7 +20,6 @@ from deepcanon.nn.dense import dense, side_by_side
 from deepcanon.nn.dropout import PlainDropout
 from deepcanon.nn.feature_pool import FeaturePool
 from deepcanon.nn.fixed_point import fixed_point
-from deepcanon.nn.fusing import can_fuse
 from deepcanon.nn.gated_conv import GatedConv
 from deepcanon.nn.gelu import gelu_tanh
 from deepcanon.nn.graph_attention import AttentionConv, NeighborAttention
@@ -251,7 +250,6 @@ __all__ = [
     "block_attention",
     "block_mask",
     "breadth_first",
-    "can_fuse",
     "can_pack",
     "causal_mask",
     "class_codes",

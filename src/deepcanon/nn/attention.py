@@ -7,10 +7,11 @@ from typing import get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, linear, scaled_dot_product_attention
+from torch.nn.functional import dropout, scaled_dot_product_attention
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least, one_of
+from deepcanon.core.fast_product import linear
 from deepcanon.core.padding import shows_values
 from deepcanon.nn.attention_scores import AttentionScore, ScoreKind, Weighting, weigh
 from deepcanon.nn.kv_cache import KVCache

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.fast_product import linear
 from deepcanon.nn.activations import Activation, activation_layer
 from deepcanon.nn.feature_pool import FeaturePool
 

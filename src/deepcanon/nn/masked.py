@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deepcanon.core import UsageError
+from deepcanon.core.fast_product import linear
 
 
 class MaskedLinear(nn.Linear):
@@ -47,7 +47,7 @@ class MaskedLinear(nn.Linear):
         return self.mask * self.weight
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.masked_weight, self.bias)
+        return linear(x, self.masked_weight, self.bias)
 
 
 def autoregressive_mask(inputs: Tensor, outputs: Tensor, *, strictly: bool = False) -> Tensor:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from deepcanon.core import UsageError
 from deepcanon.core.checks import at_least
+from deepcanon.core.fusing import can_fuse
 from deepcanon.core.precision import full, in_full_precision
-from deepcanon.nn.fusing import can_fuse
 
 Mapped = tuple[Tensor, Tensor]
 """The image z of each example and ``log |det dz/dx|``, (B,)."""
@@ -121,9 +121,7 @@ class Inverse(Transform):
         self.conditional = transform.conditional
 
     def forward(self, x: Tensor, context: Tensor | None = None) -> Mapped:
-        inverted: Any = self.transform
-        z = inverted.inverse(x, *_given(self, context))
-        return z, -inverted(z, *_given(self, context))[1]
+        return self.transform.inverse_with_log_det(x, *_given(self, context))
 
     def inverse(self, z: Tensor, context: Tensor | None = None) -> Tensor:
         return self.inverse_with_log_det(z, context)[0]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from deepcanon.core import AnyBatch, DivergenceError, Model, Terms, UsageError
 from deepcanon.core.errors import MemoryLimitError
+from deepcanon.core.fast_product import fast_linear_layers
 from deepcanon.core.memory import ran_out, sentence_about
 from deepcanon.core.settings import Settings
 from deepcanon.core.signatures import check_signatures
@@ -139,6 +140,7 @@ class Trainer:
             context.enter_context(randomness.kept())
             context.enter_context(deterministic(self.settings["deterministic"]))
             context.enter_context(frozen(self.model, self.settings["freeze"]))
+            context.enter_context(fast_linear_layers(self.model))
             if self.run is not None:
                 context.enter_context(self.signals)
             self._started, self._step_at_start = time.perf_counter(), self.step

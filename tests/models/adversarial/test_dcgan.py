@@ -13,10 +13,10 @@ from deepcanon.models.adversarial.dcgan import DCGAN
 from deepcanon.train import fit
 
 
-def test_both_networks_are_those_of_the_paper() -> None:
+def test_both_networks_and_their_gradients_are_those_of_the_paper() -> None:
     torch.manual_seed(0)
     model = DCGAN(channels=2, height=9, width=8, latent=3, hidden=(4, 6)).double()
-    g, d = model.generator[0].state_dict(), model.discriminator[1].state_dict()
+    g, d = (dict(net.named_parameters()) for net in (model.generator[0], model.discriminator[1]))
     z = torch.randn(5, 3, dtype=torch.float64)
     h = (z @ g["0.weight"].T).view(5, 6, 2, 2)
     h = F.batch_norm(h, None, None, g["2.weight"], g["2.bias"], training=True).relu()
@@ -27,7 +27,11 @@ def test_both_networks_are_those_of_the_paper() -> None:
     h = F.leaky_relu(F.conv2d(fake, d["0.weight"], d["0.bias"], 2, 1), 0.2)
     h = F.batch_norm(F.conv2d(h, d["2.weight"], None, 2, 1), None, None, d["3.weight"], d["3.bias"], training=True)
     logits = F.leaky_relu(h, 0.2).flatten(1) @ d["6.weight"].T + d["6.bias"]
-    torch.testing.assert_close(model.discriminate(fake), logits.squeeze(1))
+    found = model.discriminate(model.generator(z))
+    torch.testing.assert_close(found, logits.squeeze(1))
+    parameters = [*g.values(), *d.values()]
+    gradients, wanted = (torch.autograd.grad(each.square().sum(), parameters) for each in (found, logits))
+    torch.testing.assert_close(gradients, wanted)
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 7, 10), (1, 28, 28), (2, 4, 5)])

@@ -112,6 +112,15 @@ class Maps(nn.Unflatten):
         return super().forward(input).to(memory_format=torch.channels_last)
 
 
+class Vectors(nn.Flatten):
+    """Feature maps as vectors; their gradients are stored as the maps are, or the layers before would be slow."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.requires_grad:
+            input.register_hook(lambda gradient: gradient.contiguous(memory_format=torch.channels_last))
+        return super().forward(input)
+
+
 def _networks(
     shape: tuple[int, int, int], latent: int, hidden: tuple[int, ...], normalization: Normalization
 ) -> tuple[nn.Sequential, nn.Sequential]:
@@ -126,12 +135,12 @@ def _networks(
         extra = output_padding(conv, (sides[0], sides[1]))
         back = nn.ConvTranspose2d(outputs, channels, KERNEL, STRIDE, PADDING, extra, bias=number == 0)
         batch_norm = [nn.BatchNorm2d(outputs)] if number and normalization == "batch" else []
-        down += [conv, *batch_norm, nn.LeakyReLU(SLOPE)]
-        up = [nn.BatchNorm2d(outputs), nn.ReLU(), back, *up]
+        down += [conv, *batch_norm, nn.LeakyReLU(SLOPE, inplace=True)]
+        up = [nn.BatchNorm2d(outputs), nn.ReLU(inplace=True), back, *up]
         channels, sides = outputs, [side // 2 for side in sides]
     inner = (channels, *sides)
     up = [nn.Linear(latent, math.prod(inner), bias=False), Maps(inner), *up]
-    down += [nn.Flatten(), nn.Linear(math.prod(inner), 1)]
+    down += [Vectors(), nn.Linear(math.prod(inner), 1)]
     for layer in (*down, *up):
         if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d | nn.Linear) and normalization == "batch":
             nn.init.normal_(layer.weight, std=STD)

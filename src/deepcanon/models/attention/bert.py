@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.functional import cross_entropy, dropout, gelu, linear
+from torch.nn.functional import cross_entropy, dropout, gelu
 
 from deepcanon.core import (
     DataError,
@@ -23,6 +23,7 @@ from deepcanon.core import (
     draw,
 )
 from deepcanon.core.checks import at_least, only_classes
+from deepcanon.core.fast_product import linear
 from deepcanon.core.padding import (
     check_lengths,
     full_lengths,

@@ -15,6 +15,7 @@ from torch.nn.functional import softplus
 
 from deepcanon.core import Batch, Descend, Recipe, Support, Terms, Turn, UsageError
 from deepcanon.core.checks import at_least, flat
+from deepcanon.core.fast_product import product
 from deepcanon.core.precision import full
 from deepcanon.core.turn import B
 from deepcanon.models.energy._energy import Energy
@@ -113,7 +114,7 @@ class Harmonium(Energy[B]):
         on = up.sigmoid()
         self._keep_chains(on[x.shape[0] :])  # faster than len(x)
         share, statistics = self._share(x, negatives), self._statistics(both)
-        self.weight.grad = full((share.unsqueeze(1) * statistics).T @ on)
+        self.weight.grad = full(product((share.unsqueeze(1) * statistics).T, on))
         self.visible_bias.grad = bias = full(share @ statistics)
         self.hidden_bias.grad = full(share @ on)
         self._add_gradients(share, both, on)
@@ -218,11 +219,11 @@ class Harmonium(Energy[B]):
 
     def _up(self, x: Tensor) -> Tensor:
         """The logits of the hidden units given visible states, (B, units)."""
-        return full(torch.addmm(self.hidden_bias, self._statistics(x), self.weight))
+        return full(product(self._statistics(x), self.weight, self.hidden_bias))
 
     def _down(self, h: Tensor) -> Tensor:
         """The natural parameters of the visible units given hidden states, (B, width)."""
-        return full(torch.addmm(self.visible_bias, h, self.weight.T))
+        return full(product(h, self.weight.T, self.visible_bias))
 
     def _free_energy(self, x: Tensor, up: Tensor) -> Tensor:
         free = -(self._statistics(x) @ self.visible_bias) - softplus(up).sum(-1)
