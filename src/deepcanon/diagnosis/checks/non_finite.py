@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -67,7 +68,7 @@ def _on_the_way(patient: Patient) -> Iterator[Diagnosis]:
             patient.outputs(before.model, batch)
         outputs = [call.output for call in calls if isinstance(call.output, Tensor)]
         moderate = all(bool((each.abs() < LARGE).all()) for each in outputs)
-        operation = first_bad_operation(lambda batch=batch: patient.loss(before.model, batch)) if moderate else None
+        operation = first_bad_operation(partial(patient.loss, before.model, batch)) if moderate else None
         if operation and any(word in operation for word in OF_VALUES):
             yield Diagnosis(
                 cause="non-finite values",
