@@ -36,6 +36,17 @@ class Reader(nn.Module):
         return out
 
 
+class Detached(Reader):
+    """The same, with a state that is cut off after each step."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = None
+        for step in self.embedding(x).unbind(1):
+            out, state = self.rnn(step.unsqueeze(1), None if state is None else state.detach())
+        found: Tensor = self.head(out[:, 0])
+        return found
+
+
 class Pooled(nn.Module):
     """Classes of padded tokens by their mean, where a mask says which are read."""
 
@@ -56,6 +67,7 @@ def test_of_sequences_it_is_seen_which_steps_and_tokens_are_not_read() -> None:
     classes = waves[:, :, 0].cumsum(1).argmax(1) // 4
     assert causes("unused_input", Reader(-1), (waves, classes)) == []
     assert causes("unused_input", Reader(0), (waves, classes)) == ["input not used: time step"]
+    assert causes("unused_input", Detached(-1), (waves, classes)) == ["detached graph"]
     tokens = torch.randint(1, 9, (600, 12), generator=random)
     tokens[torch.arange(12) >= torch.randint(4, 13, (600, 1), generator=random)] = 0
     most = torch.nn.functional.one_hot(tokens, 9)[:, :, 1:4].sum(1).argmax(1)

@@ -1,9 +1,10 @@
 """Label values: classes are those that the model has, and every split has all of them.
 
 Measured: the classes of each split and the number of outputs; exact. A label beyond the outputs fails or is learned as
-another class. A class that the training split lacks cannot be learned, and one that a held-out split lacks is not
-measured: alarmed where chance would have given at least 20 of its examples. Targets of a binary cross-entropy lie in
-[0, 1]; beyond, that loss has no minimum.
+another class; negative ones that a step of the user's own leaves out are of examples without a label. A class that the
+training split lacks cannot be learned, and one that a held-out split lacks is not measured: alarmed where chance would
+have given at least 20 of its examples. Targets of a binary cross-entropy lie in [0, 1]; beyond, that loss has no
+minimum.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ STAGE, PLACE = "data", 30
 EXPECTED = 20
 """A class is missing only if chance would have given so many of its examples."""
 
+FEW_STEPS = 5
+"""So many steps of the user's own show whether it takes all labels."""
+
 FEW = 50
 """With more outputs than these (the words of a vocabulary) not every one must be seen."""
 
@@ -43,6 +47,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
         return
     counted = y[y != -100]
     outputs = _outputs(patient, split)
+    if outputs is not None and len(counted) and _leaves_out(patient, counted, outputs):
+        counted = counted[counted >= 0]
     patient.note(classes=int(counted.max()) + 1 if len(counted) else 0, outputs=outputs)
     if outputs is not None and len(counted) and (int(counted.max()) >= outputs or int(counted.min()) < 0):
         yield Diagnosis(
@@ -56,6 +62,16 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     if split.y.ndim != 1 or int(counted.min()) < 0:
         return
     yield from _missing(patient, counted, outputs)
+
+
+def _leaves_out(patient: Patient, y: Tensor, outputs: int) -> bool:
+    """Whether a step of the user's own leaves negative labels out, as of examples without one: no loss takes them."""
+    if patient.step is None or int(y.min()) >= 0 or int(y.max()) >= outputs:
+        return False
+    try:
+        return patient.train(FEW_STEPS, seconds=patient.budget).finite
+    except (RuntimeError, ValueError, IndexError):
+        return False
 
 
 def _missing(patient: Patient, y: Tensor, outputs: int | None) -> Iterator[Diagnosis]:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from deepcanon.core import AnyBatch, Labeled
+from deepcanon.diagnosis.checks import evaluation_mode
 from deepcanon.diagnosis.health_report import Diagnosis
 from deepcanon.diagnosis.patient import Patient, Skip, evaluating
 from deepcanon.diagnosis.rows import WIDEST, labels_of, nearest, one_hot, real_rows, standardized
@@ -56,6 +57,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
     patient.note(neighbors=neighbors, linear=linear)
     if max(neighbors, linear) >= DEVIATIONS:
         return
+    if _mixes(patient):
+        return  # which another check says: what is learned from a batch says nothing of single examples
     ordered = tokens or patient.train_split.x.ndim == SEQUENCE
     share, learned = _held_out(patient)
     if ordered and share > CHANCE and learned >= MEMORIZED:
@@ -73,6 +76,14 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             where="labels do not fit the inputs",
             confirmed_by="permuted labels do as well, and the trained model is at chance on held-out examples",
         )
+
+
+def _mixes(patient: Patient) -> bool:
+    """Whether answers depend on what else is in the batch, or was in the one before."""
+    try:
+        return any(True for _ in evaluation_mode.check(patient))
+    except Skip:
+        return False
 
 
 def _are_tokens(split: AnyBatch) -> bool:

@@ -5,7 +5,8 @@ units do not count, and their slope with respect to the inputs; exact. If the ou
 the slope is 0, the forward pass does not use its input, and only the shares of the classes can be learned. Outputs that
 are equal but for a slope, however small, come of many squashing layers, which is another fault. Of sequences it is
 measured which time steps, and which tokens, have a slope in any example: where half of those that differ between
-examples have none, and the training learns little, the forward pass reads the wrong ones.
+examples have none, and the training learns little, the forward pass reads the wrong ones, or, if outputs change with
+them all the same, is cut from them.
 """
 
 from __future__ import annotations
@@ -82,6 +83,15 @@ def _of_sequences(patient: Patient, model: nn.Module, batch: AnyBatch) -> Iterat
     patient.note(**{f"unused_{name.replace(' ', '_')}": share for name, share in shares.items()})
     name = max(shares, key=lambda each: shares[each])
     if shares[name] >= HALF and bool(used.any()) and learns_little(patient):
+        if name == "time steps" and _are_read(patient, model, batch, unused):
+            yield Diagnosis(
+                cause="detached graph",
+                evidence={"share_without_gradient": shares[name]},
+                advice="leave out detach(), .data and no_grad() between the steps of a sequence",
+                where="most time steps",
+                confirmed_by="exact: outputs depend on these time steps, and have no slope there",
+            )
+            return
         yield Diagnosis(
             cause=f"input not used: {'mask' if name == 'tokens' else 'time step'}",
             evidence={"unused_share": shares[name]},
@@ -89,6 +99,15 @@ def _of_sequences(patient: Patient, model: nn.Module, batch: AnyBatch) -> Iterat
             where=f"most {name}",
             confirmed_by=f"exact: no output has a slope at these {name}, also with weights drawn anew",
         )
+
+
+def _are_read(patient: Patient, model: nn.Module, batch: AnyBatch, places: Tensor) -> bool:
+    """Whether outputs change if the values at these time steps are those of other examples."""
+    other = batch.x.clone()
+    other[:, places] = batch.x.roll(1, 0)[:, places]
+    with evaluating(model):
+        one, two = (patient.outputs(model, replace(batch, x=x)) for x in (batch.x, other))
+    return not torch.equal(one, two)
 
 
 def _has_slope(patient: Patient, model: nn.Module, batch: AnyBatch) -> bool:
