@@ -9,6 +9,7 @@ import torch
 
 import deepcanon as dc
 from deepcanon.core import DivergenceError
+from deepcanon.diagnosis import thresholds
 from deepcanon.diagnosis.during_training import Doctor
 from deepcanon.diagnosis.vital_signs import Units
 
@@ -142,3 +143,15 @@ def test_dead_units_are_counted_over_all_batches() -> None:
     again = Units()
     again.restore(json.loads(json.dumps({**units.state(), "alive": {}})))
     assert again.at_ends() == {"b": 0.5}
+
+
+def test_a_divergence_that_is_the_whole_loss_is_not_one_of_latents() -> None:
+    random = torch.Generator().manual_seed(0)
+    x = torch.cat([center + 0.1 * torch.randn(20, 4, generator=random) for center in (0.0, 20.0, 40.0)])
+    torch.manual_seed(0)
+    doctor = always()
+    embedding = dc.models.TSNE(features=4, examples=60, perplexity=10.0)
+    result = dc.fit(embedding, dc.from_tensors(x), steps=200, quiet=True, evaluate=False, observers=[doctor])
+    assert result.history[-1]["terms"]["kl"] < thresholds.of("during_training", "kl").low
+    assert doctor.looks > 5
+    assert doctor.findings == []

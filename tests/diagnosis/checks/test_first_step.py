@@ -82,3 +82,5 @@ def test_a_step_that_changes_inputs_which_are_its_targets_is_seen() -> None:
         one = partial(step, copied=copied)
         assert causes("first_step", net(10), X, loss=None, step=one) == found
         assert causes("seeds", net(10), X, loss=None, step=one) == []
+    both = nn.Sequential(nn.ReLU(inplace=True), net(10))  # the forward pass is the cause, and is named once
+    assert causes("first_step", both, X, loss=None, step=partial(step, copied=False)) == ["in-place fault"]

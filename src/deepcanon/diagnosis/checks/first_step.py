@@ -52,8 +52,8 @@ def check(patient: Patient) -> Iterator[Diagnosis]:
             return  # which another check says
         yield _named(str(error), type(error).__name__)
         return
-    yield from _changed_input(patient)
-    yield from _changed_target(patient)
+    found = [*_changed_input(patient)]
+    yield from found or _changed_target(patient)
 
 
 def _changed_input(patient: Patient) -> Iterator[Diagnosis]:
